@@ -6,23 +6,18 @@ use super::*;
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) after: Option<String>,
-    pub(super) passed: Vec<String>,
     /// How many jobs of a group to take before those of the next one.
     pub(super) in_a_row: i32,
     /// The payload bytes after which it takes no further job.
     pub(super) bytes: i64,
-    /// How many groups to walk over.
-    pub(super) window: i32,
 }
 
 impl Default for Place {
     fn default() -> Place {
         Place {
             after: None,
-            passed: Vec::new(),
             in_a_row: 1,
             bytes: 8_388_608,
-            window: 500,
         }
     }
 }
@@ -31,12 +26,11 @@ impl Default for Place {
 pub(super) fn claim(client: &mut impl GenericClient, limit: i64, place: &mut Place) -> Vec<i64> {
     let (all, none) = (None::<Vec<String>>, Vec::<String>::new());
     let (lease, worker) = (Uuid::new_v4(), Uuid::nil());
-    let (after, passed) = (&place.after, &place.passed);
-    let (bytes, window) = (&place.bytes, &place.window);
+    let (after, bytes) = (&place.after, &place.bytes);
     let (in_a_row, most) = (&place.in_a_row, i32::MAX);
-    let values: [&(dyn ToSql + Sync); 15] = [
-        &"orders", &all, &none, &limit, bytes, &lease, &worker, &all, after, passed, window, &true,
-        in_a_row, &none, &most,
+    let values: [&(dyn ToSql + Sync); 14] = [
+        &"orders", &all, &none, &limit, bytes, &lease, &worker, &all, after, &500, &true, in_a_row,
+        &none, &most,
     ];
     let rows = client.query(statement("claim_groups"), &values);
     let rows = rows.expect("claim jobs of groups");
@@ -105,23 +99,6 @@ fn a_claim_stops_after_its_bytes_and_takes_no_slot_for_the_rest() {
     assert_eq!(claim(&mut client, 20, &mut place).len(), 1);
     assert_eq!(client.count("jobs_waiting"), 2);
     assert_eq!(client.count("group_slots"), 1);
-}
-
-#[test]
-fn the_walk_continues_behind_full_groups_if_another_group_fills_the_claim() {
-    let (test, queue) = with_policy(GroupPolicy::Limit(2));
-    let mut client = test.client();
-    enqueue_rounds(&queue, &["a"], 3);
-    assert_eq!(claim(&mut client, 2, &mut Place::default()).len(), 2);
-    enqueue_rounds(&queue, &["b"], 2);
-    let mut place = Place {
-        passed: vec!["b".to_owned()],
-        bytes: 1,
-        window: 1,
-        ..Place::default()
-    };
-    assert_eq!(claim(&mut client, 10, &mut place).len(), 1);
-    assert_eq!(place.after.as_deref(), Some("a"));
 }
 
 #[test]

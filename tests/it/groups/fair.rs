@@ -33,7 +33,6 @@ fn a_group_whose_jobs_keep_arriving_does_not_keep_the_others_waiting() {
     let mut claimed = Vec::new();
     for number in 0..310 {
         enqueue(&queue, "noisy", number);
-        place.passed = vec!["noisy".to_owned()];
         claimed.extend(claim(&mut client, 1, &mut place));
     }
     let groups = "SELECT count(DISTINCT group_key) FROM redrive.leases l, unnest(l.metas)";
@@ -63,8 +62,6 @@ fn every_group_has_as_many_turns_as_the_last_one() {
         let mut place = Place::default();
         let mut claimed = 0;
         while claimed < 60 {
-            // The slot that a job of the last group has just freed.
-            place.passed = vec!["g0000006".to_owned()];
             let jobs = claim(&mut client, limit, &mut place).len();
             // The round goes on with the first group.
             assert_eq!(jobs, usize::try_from(limit).unwrap());

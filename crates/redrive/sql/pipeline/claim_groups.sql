@@ -13,12 +13,11 @@
 -- $8 text[]     kinds to skip because a breaker is open; NULL: none
 -- $9 text       group after which the walk over the groups starts, and with which it ends; NULL: it starts with the
 --               first one
--- $10 text[]    groups in which this process has just freed a slot
--- $11 integer   maximum number of groups to walk over
--- $12 boolean   whether to take the tokens, which must be there in any case; not for jobs that are to be probed
--- $13 integer   jobs to take of a group before those of the next one; 1: no job has followers
--- $14 text[]    kinds whose jobs have no followers and follow no other job
--- $15 integer   maximum crashes of a job; a suspect has a separate lease, no followers, and follows no other job
+-- $10 integer   maximum number of groups to walk over
+-- $11 boolean   whether to take the tokens, which must be there in any case; not for jobs that are to be probed
+-- $12 integer   jobs to take of a group before those of the next one; 1: no job has followers
+-- $13 text[]    kinds whose jobs have no followers and follow no other job
+-- $14 integer   maximum crashes of a job; a suspect has a separate lease, no followers, and follows no other job
 -- Locks: the rows of the jobs it takes; rows locked by other sessions are skipped, and no other row takes their place,
 --        because that would break the order. It waits for another claim that takes the same slot until that commits. A
 --        bucket that another session has locked is skipped with its group.
@@ -42,7 +41,7 @@ policy AS MATERIALIZED (
            coalesce(max(p.mode) = 'ordered', false) AS is_ordered, coalesce(max(p.on_death) = 'divert', false) AS diverts,
            -- In a group that is being diverted, the next job may have to wait for a letter. With a rate limit, a follower
            -- would wait too long to use its token.
-           $13::integer > 1 AND coalesce(max(p.mode) IN ('ordered', 'limit') AND max(p.on_death) <> 'divert', false)
+           $12::integer > 1 AND coalesce(max(p.mode) IN ('ordered', 'limit') AND max(p.on_death) <> 'divert', false)
                AND NOT EXISTS (SELECT FROM rate) AS has_followers
     FROM redrive.group_policies p
     WHERE p.queue = $1
@@ -64,23 +63,23 @@ nearest AS MATERIALIZED (
             CROSS JOIN LATERAL (
                 SELECT j.ctid AS tid, j.id, (j.meta).group_key AS key, pg_column_size(j.payload) AS bytes,
                        j.kind = ANY ($3::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_alone,
-                       j.kind = ANY ($14::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_single,
+                       j.kind = ANY ($13::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_single,
                        ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
                            AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))
-                           AND coalesce((j.meta).crashes, 0) <= $15::integer AS is_ours
+                           AND coalesce((j.meta).crashes, 0) <= $14::integer AS is_ours
                 FROM redrive.jobs_waiting j
                 WHERE j.queue = $1 AND (j.meta).group_key > l.above
                 ORDER BY (j.meta).group_key, j.id
-                LIMIT 2 * $11::integer
+                LIMIT 2 * $10::integer
             ) g
             WHERE l.lap = 1 OR g.key COLLATE "C" <= $9::text
-            LIMIT 2 * $11::integer
+            LIMIT 2 * $10::integer
         ) w
         WINDOW so_far AS (PARTITION BY w.key ORDER BY w.id ROWS UNBOUNDED PRECEDING)
     ) n
 ),
 scan AS MATERIALIZED (
-    SELECT count(*) FILTER (WHERE f.is_head)::integer AS groups, count(*) < 2 * $11::integer AS is_last
+    SELECT count(*) FILTER (WHERE f.is_head)::integer AS groups, count(*) < 2 * $10::integer AS is_last
     FROM nearest f
 ),
 -- The groups of these jobs, and then the groups behind them, one by one.
@@ -94,7 +93,7 @@ walk (lap, key, n, is_complete) AS (
             WHERE f.is_head
         ) h
         CROSS JOIN scan c
-        WHERE h.n <= $11::integer
+        WHERE h.n <= $10::integer
     )
     UNION ALL
     SELECT n.lap, n.key, w.n + 1, false
@@ -118,30 +117,20 @@ walk (lap, key, n, is_complete) AS (
         LIMIT 1
     ) n
     -- Only the last group of the nearest jobs leads to others.
-    WHERE w.n < $11::integer AND (SELECT w.n >= c.groups AND NOT c.is_last FROM scan c)
+    WHERE w.n < $10::integer AND (SELECT w.n >= c.groups AND NOT c.is_last FROM scan c)
         AND (n.lap = 1 OR n.key COLLATE "C" <= $9::text)
-),
--- The groups of the walk come first, because a group whose jobs keep arriving must not keep them waiting.
-candidates AS MATERIALIZED (
-    SELECT w.key, w.n::bigint AS place, true AS is_walk, w.is_complete
-    FROM walk w
-    UNION ALL
-    SELECT f.key, $11::integer + row_number() OVER (ORDER BY f.key COLLATE "C"), false, false
-    FROM unnest($10::text[]) AS f (key)
-    WHERE (f.key IN (SELECT w.key FROM walk w)) IS NOT TRUE
-    GROUP BY f.key
 ),
 -- How many jobs each group may start, its free slots (NULL: all), and how long a group without a token waits for one.
 rooms AS MATERIALIZED (
-    SELECT c.key, c.place, c.is_walk, c.is_complete, u.free, least(u.room, t.tokens) AS room,
+    SELECT w.key, w.n::bigint AS place, w.is_complete, u.free, least(u.room, t.tokens) AS room,
            CASE WHEN u.room > 0 AND t.tokens < 1 THEN t.wait_us END AS wait_us
     FROM policy p
-    CROSS JOIN candidates c
+    CROSS JOIN walk w
     LEFT JOIN rate r ON true
     CROSS JOIN LATERAL (
         SELECT array_agg(s.slot) AS slots
         FROM redrive.group_slots s
-        WHERE p.is_bounded AND s.queue = $1 AND s.group_key = c.key
+        WHERE p.is_bounded AND s.queue = $1 AND s.group_key = w.key
     ) a
     CROSS JOIN LATERAL (
         SELECT CASE WHEN a.slots IS NOT NULL THEN ARRAY(
@@ -161,21 +150,21 @@ rooms AS MATERIALIZED (
             SELECT CASE WHEN r.refill IS NOT NULL THEN greatest(0, (
                 SELECT extract(epoch FROM b.full_at - clock_timestamp())
                 FROM redrive.group_buckets b
-                WHERE b.queue = $1 AND b.group_key = c.key)) END AS missing
+                WHERE b.queue = $1 AND b.group_key = w.key)) END AS missing
         ) m
     ) t
 ),
--- Each group gives an equal share, or $13 jobs if that is more. Its first jobs take its free slots, but no more of these
+-- Each group gives an equal share, or $12 jobs if that is more. Its first jobs take its free slots, but no more of these
 -- than give each group an equal share of the turns; each of its other jobs follows one of these.
 shares AS MATERIALIZED (
-    SELECT r.key, r.place, r.is_walk, r.is_complete, r.free, p.is_ordered, n.share,
+    SELECT r.key, r.place, r.is_complete, r.free, p.is_ordered, n.share,
            CASE WHEN p.has_followers THEN least(r.room, n.turns) ELSE r.room END AS turns,
            CASE WHEN p.has_followers THEN n.share ELSE least(r.room, n.share) END AS jobs,
            CASE WHEN NOT p.is_ordered THEN 1000 WHEN p.has_followers THEN n.share ELSE 1 END AS reach
     FROM policy p
     CROSS JOIN (
-        SELECT greatest(($4::bigint + count(*) - 1) / greatest(count(*), 1), $13::bigint) AS share,
-               (($4::bigint + $13::bigint - 1) / $13::bigint + count(*) - 1) / greatest(count(*), 1) AS turns
+        SELECT greatest(($4::bigint + count(*) - 1) / greatest(count(*), 1), $12::bigint) AS share,
+               (($4::bigint + $12::bigint - 1) / $12::bigint + count(*) - 1) / greatest(count(*), 1) AS turns
         FROM rooms o
         WHERE o.room > 0
     ) n
@@ -185,13 +174,13 @@ shares AS MATERIALIZED (
 -- The jobs of the groups in the order of their places. A job that the worker cannot run stops an ordered group, and is
 -- passed over in others. The claim reads no group after the last job that it takes.
 picked AS MATERIALIZED (
-    SELECT h.tid, h.id, h.bytes, h.is_alone, h.key, h.is_walk, h.nth <= h.turns AS is_first,
+    SELECT h.tid, h.id, h.bytes, h.is_alone, h.key, h.nth <= h.turns AS is_first,
            CASE WHEN (SELECT p.is_bounded FROM policy p)
                THEN coalesce(h.free[(h.nth - 1) % h.turns + 1], (h.nth - 1) % h.turns + 1)::smallint END AS slot,
            (h.place << 21) + h.nth AS place
     FROM (
         (
-            SELECT f.tid, f.id, f.bytes, f.is_alone, f.nth, f.singles, u.key, u.place, u.is_walk, u.free, u.turns
+            SELECT f.tid, f.id, f.bytes, f.is_alone, f.nth, f.singles, u.key, u.place, u.free, u.turns
             FROM shares u
             JOIN nearest f ON f.key = u.key
             WHERE u.is_complete AND f.is_ours AND (NOT u.is_ordered OR f.others = 0) AND f.nth <= u.jobs
@@ -199,7 +188,7 @@ picked AS MATERIALIZED (
         )
         UNION ALL
         (
-            SELECT g.tid, g.id, g.bytes, g.is_alone, g.nth, g.singles, u.key, u.place, u.is_walk, u.free, u.turns
+            SELECT g.tid, g.id, g.bytes, g.is_alone, g.nth, g.singles, u.key, u.place, u.free, u.turns
             FROM (SELECT s.* FROM shares s WHERE NOT s.is_complete ORDER BY s.place) u
             CROSS JOIN LATERAL (
                 SELECT k.tid, k.id, k.bytes, k.is_alone, k.nth, k.singles
@@ -211,10 +200,10 @@ picked AS MATERIALIZED (
                     FROM (
                         SELECT j.ctid AS tid, j.id, pg_column_size(j.payload) AS bytes,
                                j.kind = ANY ($3::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_alone,
-                               j.kind = ANY ($14::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_single,
+                               j.kind = ANY ($13::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_single,
                                ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
                                    AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))
-                                   AND coalesce((j.meta).crashes, 0) <= $15::integer AS is_ours
+                                   AND coalesce((j.meta).crashes, 0) <= $14::integer AS is_ours
                         FROM redrive.jobs_waiting j
                         WHERE j.queue = $1 AND (j.meta).group_key = u.key
                         ORDER BY j.id
@@ -242,8 +231,8 @@ fitting AS MATERIALIZED (
     WHERE b.bytes_before < $5 AND (SELECT sum(o.bytes) FROM picked o) > $5
 ),
 total AS MATERIALIZED (
-    SELECT count(*) AS jobs, count(*) < (SELECT count(*) FROM picked) OR count(*) FILTER (WHERE f.is_walk) >= $4 AS is_full,
-           max(f.place) FILTER (WHERE f.is_walk) >> 21 AS walked, max(f.place) FILTER (WHERE f.is_walk) & 2097151 AS nth
+    SELECT count(*) AS jobs, count(*) < (SELECT count(*) FROM picked) OR count(*) >= $4 AS is_full,
+           max(f.place) >> 21 AS walked, max(f.place) & 2097151 AS nth
     FROM fitting f
 ),
 locked AS MATERIALIZED (
@@ -258,7 +247,7 @@ charged AS MATERIALIZED (
     FROM (
         SELECT array_agg(p.key) AS keys, array_agg(p.id) AS ids
         FROM fitting p
-        WHERE $12::boolean AND EXISTS (SELECT FROM rate) AND (p.tid IN (SELECT k.tid FROM locked k)) IS TRUE
+        WHERE $11::boolean AND EXISTS (SELECT FROM rate) AND (p.tid IN (SELECT k.tid FROM locked k)) IS TRUE
     ) a
     CROSS JOIN LATERAL redrive.take_group_tokens($1, a.keys, a.ids) c
 ),
@@ -278,7 +267,7 @@ allowed AS MATERIALIZED (
         ) m
         WHERE m.missing = 0 AND (SELECT count(*) FROM locked) < (SELECT t.jobs FROM total t)
     ) p
-    WHERE CASE WHEN $12::boolean AND EXISTS (SELECT FROM rate)
+    WHERE CASE WHEN $11::boolean AND EXISTS (SELECT FROM rate)
                THEN p.id IN (SELECT c.job_id FROM charged c WHERE c.is_granted) ELSE true END
 ),
 -- Another process may have taken a slot that the snapshot misses.
@@ -310,21 +299,21 @@ SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, (l.started).*,
 FROM (
     SELECT CASE
                -- The claim is full, so the next walk starts after the last group that gave a job, or with it if its share
-               -- was cut. If only other groups gave jobs, none of the walk was left out.
-               WHEN t.is_full AND t.walked IS NOT NULL THEN (
+               -- was cut.
+               WHEN t.is_full THEN (
                    SELECT w.key
                    FROM walk w
                    WHERE w.n = t.walked - (t.walked > 1 AND t.nth < (
-                       SELECT s.jobs FROM shares s WHERE s.is_walk AND s.place = t.walked))::integer)
-               ELSE (SELECT w.key FROM walk w WHERE w.n >= $11::integer AND w.lap = 1)
+                       SELECT s.jobs FROM shares s WHERE s.place = t.walked))::integer)
+               ELSE (SELECT w.key FROM walk w WHERE w.n >= $10::integer AND w.lap = 1)
            END AS walked_to, t.walked,
            CASE WHEN (SELECT p.diverts FROM policy p) THEN (
-               SELECT array_agg(c.key)
-               FROM candidates c
+               SELECT array_agg(w.key)
+               FROM walk w
                WHERE EXISTS (
                    SELECT FROM redrive.group_slots s
-                   JOIN redrive.jobs_waiting j ON j.queue = $1 AND (j.meta).group_key = c.key AND j.id > s.job_id
-                   WHERE s.queue = $1 AND s.group_key = c.key AND s.held_at IS NOT NULL)
+                   JOIN redrive.jobs_waiting j ON j.queue = $1 AND (j.meta).group_key = w.key AND j.id > s.job_id
+                   WHERE s.queue = $1 AND s.group_key = w.key AND s.held_at IS NOT NULL)
            ) END AS diverting,
            -- A token that another claim took from under this one may come back soon.
            least((SELECT min(o.wait_us) FROM rooms o),

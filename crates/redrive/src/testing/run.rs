@@ -145,7 +145,7 @@ fn of_groups(
 ) -> Result<Option<ClaimedJob>> {
     let mut walk = GroupWalk::default();
     loop {
-        let look = walk.look(1, 1, Vec::new());
+        let look = walk.look(1, 1);
         let mut answer = claim_groups(transaction, request, &look)?;
         let claimed = answer.claimed.pop();
         let jobs = usize::from(claimed.is_some());

@@ -349,7 +349,10 @@ fn end_lease(context: &SlotContext, run: &Run, end: AttemptEnd<'_>, now: Instant
     let (state, running) = (&context.state, &run.first);
     let lease = running.lease;
     state.forget(&[lease]);
-    state.pass_turns(running.meta.group.clone());
+    if running.meta.group.is_some() {
+        // Its turn passes on.
+        state.look_for_jobs();
+    }
     record_end(context, lease, &running.meta.kind, end, now);
     state.count_finished(Some(run.ran(now)));
 }

@@ -25,8 +25,6 @@ use crate::worker::slots::{SlotUser, Slots};
 use crate::worker::stats::Counters;
 use held::HeldLease;
 
-/// How many groups whose turn has passed on to remember. The walk over all groups finds the others.
-const MAX_PASSED: usize = 500;
 /// No job has ended yet. Counts as slow, so that the first claim takes one job per slot.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -98,8 +96,6 @@ pub(crate) struct State {
     pub(crate) sees_other_version: AtomicBool,
     /// The number of notifications received.
     notifications: AtomicU64,
-    /// The groups whose turn has passed on since the last claim that looked at them.
-    passed_groups: Mutex<Vec<Arc<str>>>,
     /// Verdicts that are not written yet.
     unwritten: AtomicUsize,
     /// The jobs that would fill the batches that are being gathered.
@@ -147,7 +143,6 @@ impl State {
             other_workers: AtomicI64::new(0),
             sees_other_version: AtomicBool::new(false),
             notifications: AtomicU64::new(0),
-            passed_groups: Mutex::default(),
             unwritten: AtomicUsize::new(0),
             missing: AtomicUsize::new(0),
             batch_size: AtomicUsize::new(batch_size),
@@ -245,26 +240,6 @@ impl State {
     pub(crate) fn look_for_jobs(&self) {
         lock(&self.news).0 = true;
         self.shared.jobs.ring();
-    }
-
-    /// Makes the next claim look at groups whose jobs ended.
-    pub(crate) fn pass_turns(&self, groups: impl IntoIterator<Item = Arc<str>>) {
-        let mut groups = groups.into_iter().peekable();
-        if groups.peek().is_some() {
-            let mut passed = lock(&self.passed_groups);
-            passed.extend(groups);
-            // The jobs of a turn end one after the other.
-            passed.dedup();
-            let more = passed.len().saturating_sub(MAX_PASSED);
-            passed.drain(..more);
-            drop(passed);
-            self.look_for_jobs();
-        }
-    }
-
-    /// Takes the groups whose turn has passed on since the last call.
-    pub(crate) fn take_passed(&self) -> Vec<Arc<str>> {
-        std::mem::take(&mut *lock(&self.passed_groups))
     }
 
     /// Wakes the fetcher, because a delayed job is due at this time.

@@ -1,15 +1,12 @@
 //! The walk over the groups of a queue, so that they take turns. Pure.
 //!
 //! Each claim looks at a window of groups behind those of the claim before, and doubles the window while the groups
-//! give fewer jobs than it wants. The first group follows the last one. If the walk finds too few, the claim also looks
-//! at the groups in which this process has just ended a job. After a walk that found nothing
-//! in all groups, the next one waits for [a second](WALK_EVERY) or, with rate limits, until the first group may have a
-//! token.
+//! give fewer jobs than it wants. The first group follows the last one. After a walk that found nothing in all groups,
+//! the next one waits for [a second](WALK_EVERY) or, with rate limits, until the first group may have a token.
 //!
 //! Not covered: of a limited or fair group, a claim reads the first 1,000 jobs, so it finds no handled job behind
 //! more unhandled ones. Dead rows of waiting jobs and of slots are left to vacuum.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::demand::Fill;
@@ -29,8 +26,6 @@ const WALK_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct GroupLook {
     /// The group after which the walk starts. `None`: it starts with the first one.
     pub(super) after: Option<String>,
-    /// The groups in which a job has just ended.
-    pub(super) passed: Vec<Arc<str>>,
     /// How many groups to walk over.
     pub(super) window: i32,
     /// The groups whose waiting jobs must become letters first.
@@ -67,10 +62,6 @@ pub(crate) struct GroupWalk {
     after: Option<String>,
     /// How many groups the next claim looks at, at least.
     window: usize,
-    /// How many jobs the last claim asked for.
-    limit: usize,
-    /// Whether the last claim found at least half of the jobs it asked for, and did not pass the last group.
-    pub(crate) has_plenty: bool,
     /// Whether a job was found since the walk last passed the first group.
     has_found: bool,
     /// The groups whose waiting jobs must become letters before the next claim.
@@ -86,19 +77,12 @@ pub(crate) struct GroupWalk {
 impl GroupWalk {
     /// Returns where the next claim of up to `limit` jobs looks, which takes up to `in_a_row` jobs of a group before
     /// those of the next one.
-    pub(crate) fn look(
-        &mut self,
-        limit: usize,
-        in_a_row: usize,
-        passed: Vec<Arc<str>>,
-    ) -> GroupLook {
+    pub(crate) fn look(&mut self, limit: usize, in_a_row: usize) -> GroupLook {
         let needed = limit.div_ceil(in_a_row.max(1)).saturating_add(SPARE_GROUPS);
-        let window = self.window.max(needed).min(MAX_WINDOW);
-        (self.limit, self.window) = (limit, window);
+        self.window = self.window.max(needed).min(MAX_WINDOW);
         GroupLook {
             after: self.after.clone(),
-            passed,
-            window: i32::try_from(window).unwrap_or(i32::MAX),
+            window: i32::try_from(self.window).unwrap_or(i32::MAX),
             diverting: self.diverting.clone(),
             takes_tokens: true,
             in_a_row,
@@ -110,8 +94,6 @@ impl GroupWalk {
         self.took = took;
         let is_under_way = self.after.is_some();
         self.has_found = jobs > 0 || !place.diverting.is_empty() || is_under_way && self.has_found;
-        let finds_many = jobs > 0 && (place.fill == Fill::Full || jobs >= self.limit / 2);
-        self.has_plenty = finds_many && place.walked_to.is_some();
         self.window = match (place.fill, &place.walked_to) {
             // Many groups are blocked or have few jobs.
             (Fill::Partial, Some(_)) => self.window * 2,
@@ -222,25 +204,8 @@ mod tests {
             walk.note(now, TOOK, jobs, place(walked_to));
             assert_eq!(walk.wait(now), wait, "{jobs} {walked_to:?}");
             assert_eq!(walk.wait(now + WALK_EVERY), wait.map(|_| TOOK));
-            let look = walk.look(1, 1, Vec::new());
+            let look = walk.look(1, 1);
             assert_eq!(look.after.as_deref(), walked_to);
-        }
-    }
-
-    #[test]
-    fn there_is_plenty_while_claims_find_many_jobs_before_the_last_group() {
-        for (jobs, walked_to, expected) in [
-            (100, Some("m"), true),
-            (50, Some("m"), true),
-            (49, Some("m"), false),
-            // It passed all groups, and those at the end had no job.
-            (50, None, false),
-        ] {
-            let mut walk = GroupWalk::default();
-            assert!(!walk.has_plenty);
-            walk.look(100, 10, Vec::new());
-            walk.note(Instant::now(), Duration::ZERO, jobs, place(walked_to));
-            assert_eq!(walk.has_plenty, expected, "{jobs} {walked_to:?}");
         }
     }
 
@@ -261,7 +226,7 @@ mod tests {
             // The last claim needed 100 groups.
             (100, Some("b"), 120),
         ] {
-            let look = walk.look(100, 10, Vec::new());
+            let look = walk.look(100, 10);
             assert_eq!(look.window, window, "{found} {walked_to:?}");
             let place = GroupPlace {
                 fill: Fill::of(found, 100),
@@ -270,14 +235,13 @@ mod tests {
             walk.note(Instant::now(), TOOK, found, place);
         }
         // Large payloads end a claim early, and the groups behind them may have as many.
-        walk.look(100, 10, Vec::new());
+        walk.look(100, 10);
         let of_bytes = GroupPlace {
             fill: Fill::Full,
             ..place(Some("c"))
         };
         walk.note(Instant::now(), TOOK, 8, of_bytes);
-        assert!(walk.has_plenty);
-        assert_eq!(walk.look(100, 10, Vec::new()).window, 120);
-        assert_eq!(GroupWalk::default().look(1000, 1, Vec::new()).window, 500);
+        assert_eq!(walk.look(100, 10).window, 120);
+        assert_eq!(GroupWalk::default().look(1000, 1).window, 500);
     }
 }

@@ -44,7 +44,6 @@ pub(crate) fn claim_groups(
         )?;
         is_diverted = diverted.iter().any(|row| row.get::<_, i64>(0) > 0);
     }
-    let passed: Vec<&str> = look.passed.iter().map(|group| &**group).collect();
     let sent_at = Instant::now();
     let doing = format!("claim jobs of the groups of queue `{queue}`");
     let rows = session.run(
@@ -60,7 +59,6 @@ pub(crate) fn claim_groups(
             &claim.identity.id.0,
             &claim.except.as_deref(),
             &look.after,
-            &passed,
             &look.window,
             &look.takes_tokens,
             &i32::try_from(look.in_a_row).unwrap_or(i32::MAX),

@@ -28,18 +28,12 @@ impl Fetcher {
     fn claim_groups(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();
         let source = self.claimer.source.clone();
-        let has_plenty = source.walk().has_plenty;
-        let passed = match has_plenty {
-            // The walk finds enough groups by itself. Later, it may have gone past these.
-            true => Vec::new(),
-            false => self.state.take_passed(),
-        };
         let in_a_row = match self.claimer.tokens {
             None => self.state.in_a_row(limit),
             // A follower would wait too long to use its token.
             Some(_) => 1,
         };
-        let look = source.walk().look(limit, in_a_row, passed);
+        let look = source.walk().look(limit, in_a_row);
         let Some(answer) = self.claimer.claim_groups(limit, look)? else {
             return Ok(Vec::new());
         };

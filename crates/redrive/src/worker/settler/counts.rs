@@ -24,14 +24,14 @@ pub(super) fn count<'a>(
 ) {
     let now = Instant::now();
     let mut next_due: Option<Duration> = None;
-    let mut passed = Vec::new();
+    let mut passes_turn = false;
     for settlement in written {
         if settlement.is_unstarted() {
             state.count_released(1);
             continue;
         }
         let meta = &settlement.meta;
-        passed.extend(meta.group.clone());
+        passes_turn |= meta.group.is_some();
         let (outcome, delay) = of_verdict(settlement.verdict);
         next_due = next_due.into_iter().chain(delay).min();
         let (counter, level, _) = line(&state.counts, outcome);
@@ -54,7 +54,9 @@ pub(super) fn count<'a>(
     if let Some(delay) = next_due {
         state.note_due(from_now(delay));
     }
-    state.pass_turns(passed);
+    if passes_turn {
+        state.look_for_jobs();
+    }
 }
 
 /// Returns the counter of an outcome, and the level and the words of the lines about it.

@@ -174,7 +174,10 @@ impl Settler<'_> {
         let done = all.iter().filter(is_done).count();
         state.counts.done.fetch_add(done as u64, Ordering::Relaxed);
         count_lost(state, (all.len() - done) as u64);
-        state.pass_turns(all.iter().filter_map(|done| done.meta.group.clone()));
+        if all.iter().any(|done| done.meta.group.is_some()) {
+            // Turns pass on.
+            state.look_for_jobs();
+        }
     }
 
     /// Writes verdicts with one statement, and counts them.
