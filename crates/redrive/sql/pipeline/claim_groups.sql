@@ -15,9 +15,9 @@
 --               first one
 -- $10 integer   maximum number of groups to walk over
 -- $11 boolean   whether to take the tokens, which must be there in any case; not for jobs that are to be probed
--- $12 integer   jobs to take of a group before those of the next one; 1: no job has followers
--- $13 text[]    kinds whose jobs have no followers and follow no other job
--- $14 integer   maximum crashes of a job; a suspect has a separate lease, no followers, and follows no other job
+-- $12 integer   jobs to take of a group before those of the next one; 1: no job has followers; nor has one with a separate
+--               lease, which follows no other job
+-- $13 integer   maximum crashes of a job; a suspect has a separate lease
 -- Locks: the rows of the jobs it takes; rows locked by other sessions are skipped, and no other row takes their place,
 --        because that would break the order. It waits for another claim that takes the same slot until that commits. A
 --        bucket that another session has locked is skipped with its group.
@@ -56,17 +56,16 @@ nearest AS MATERIALIZED (
                count(*) OVER so_far = 1 AS is_head,
                count(*) FILTER (WHERE w.is_ours) OVER so_far AS nth,
                count(*) FILTER (WHERE NOT w.is_ours) OVER so_far AS others,
-               count(*) FILTER (WHERE w.is_ours AND w.is_single) OVER so_far AS singles
+               count(*) FILTER (WHERE w.is_ours AND w.is_alone) OVER so_far AS singles
         FROM (
             SELECT l.lap, g.*
             FROM (SELECT 1 AS lap, coalesce($9::text, '') AS above UNION ALL SELECT 2, '' WHERE $9::text IS NOT NULL) l
             CROSS JOIN LATERAL (
                 SELECT j.ctid AS tid, j.id, (j.meta).group_key AS key, pg_column_size(j.payload) AS bytes,
                        j.kind = ANY ($3::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_alone,
-                       j.kind = ANY ($13::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_single,
                        ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
                            AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))
-                           AND coalesce((j.meta).crashes, 0) <= $14::integer AS is_ours
+                           AND coalesce((j.meta).crashes, 0) <= $13::integer AS is_ours
                 FROM redrive.jobs_waiting j
                 WHERE j.queue = $1 AND (j.meta).group_key > l.above
                 ORDER BY (j.meta).group_key, j.id
@@ -196,14 +195,13 @@ picked AS MATERIALIZED (
                     SELECT w.tid, w.id, w.bytes, w.is_ours, w.is_alone,
                            count(*) FILTER (WHERE w.is_ours) OVER so_far AS nth,
                            count(*) FILTER (WHERE NOT w.is_ours) OVER so_far AS others,
-                           count(*) FILTER (WHERE w.is_ours AND w.is_single) OVER so_far AS singles
+                           count(*) FILTER (WHERE w.is_ours AND w.is_alone) OVER so_far AS singles
                     FROM (
                         SELECT j.ctid AS tid, j.id, pg_column_size(j.payload) AS bytes,
                                j.kind = ANY ($3::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_alone,
-                               j.kind = ANY ($13::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_single,
                                ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
                                    AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))
-                                   AND coalesce((j.meta).crashes, 0) <= $14::integer AS is_ours
+                                   AND coalesce((j.meta).crashes, 0) <= $13::integer AS is_ours
                         FROM redrive.jobs_waiting j
                         WHERE j.queue = $1 AND (j.meta).group_key = u.key
                         ORDER BY j.id

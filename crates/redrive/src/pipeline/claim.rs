@@ -63,8 +63,6 @@ pub(crate) struct ClaimRequest {
     pub(crate) except: Option<Arc<[String]>>,
     /// The kinds whose jobs get a lease each.
     pub(crate) alone: Arc<[String]>,
-    /// The kinds whose jobs have no followers in their group and follow no other job.
-    pub(crate) single: Arc<[String]>,
     /// The maximum number of jobs.
     pub(crate) limit: usize,
     /// How many crashes a job may have.

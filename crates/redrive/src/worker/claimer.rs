@@ -241,7 +241,6 @@ impl Claimer {
             kinds: source.kinds.clone(),
             except: source.except.clone(),
             alone: Arc::clone(&self.state.alone),
-            single: Arc::clone(&self.state.single),
             limit,
             max_crashes: self.max_crashes.min(self.state.max_crashes()),
             limits_groups: self.state.breakers.limits_groups(),

@@ -251,16 +251,8 @@ impl Handlers {
 
     /// The kinds whose jobs need their own lease, because the handler's transaction ends it.
     pub(crate) fn kinds_in_transactions(&self) -> Arc<[String]> {
-        self.kinds_called(|call| matches!(call, Call::InTransaction(_)))
-    }
-
-    /// The kinds whose jobs do not run one after the other in a slot: those of batches and those in transactions.
-    pub(crate) fn single_kinds(&self) -> Arc<[String]> {
-        self.kinds_called(|call| !matches!(call, Call::Plain(_)))
-    }
-
-    fn kinds_called(&self, is_so: impl Fn(&Call) -> bool) -> Arc<[String]> {
-        let with = self.by_kind.iter().filter(|(_, it)| is_so(&it.call));
+        let all = self.by_kind.iter();
+        let with = all.filter(|(_, it)| matches!(it.call, Call::InTransaction(_)));
         with.map(|(kind, _)| kind.clone()).collect()
     }
 

@@ -73,8 +73,6 @@ pub(crate) struct State {
     pub(crate) kinds: Option<Arc<[String]>>,
     /// The kinds whose jobs get a lease each.
     pub(crate) alone: Arc<[String]>,
-    /// The kinds whose jobs have no followers in their group and follow no other job.
-    pub(crate) single: Arc<[String]>,
     pub(crate) identity: WorkerIdentity,
     pub(crate) shared: Arc<Shared>,
     pub(crate) trust: LeaseTrust,
@@ -128,7 +126,6 @@ impl State {
             config,
             kinds: handlers.claimed_kinds(),
             alone: handlers.kinds_in_transactions(),
-            single: handlers.single_kinds(),
             handlers,
             identity,
             shared,

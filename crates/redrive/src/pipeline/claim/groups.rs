@@ -62,7 +62,6 @@ pub(crate) fn claim_groups(
             &look.window,
             &look.takes_tokens,
             &i32::try_from(look.in_a_row).unwrap_or(i32::MAX),
-            &&*claim.single,
             &claim.max_crashes,
         ],
     )?;
