@@ -5,9 +5,8 @@ use std::time::SystemTime;
 use crate::db::admin::Admin;
 use crate::db::row::row;
 use crate::db::sql;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job::job::JobId;
-use crate::job::new_job::{MAX_GROUP_BYTES, check_key};
 use crate::job::operator::Operator;
 use crate::pipeline::queue::Queue;
 
@@ -78,13 +77,10 @@ impl Queue {
     /// Redrive the letter instead if its job must run first.
     ///
     /// # Errors
-    /// *Invalid* for a group that no job can have. Otherwise if the database does not answer.
+    /// If the database does not answer.
     pub fn release_group(&self, group: &str, operator: &Operator) -> Result<Option<JobId>> {
-        let doing = format!("release a group of queue `{}`", self.name());
-        check_key("group", group, MAX_GROUP_BYTES)
-            .map_err(|why| Error::invalid(format!("could not {doing}: {why}")))?;
         self.database().ask().one(
-            &doing,
+            &format!("release a group of queue `{}`", self.name()),
             &sql::RELEASE_GROUP,
             &[&self.name(), &group, operator],
         )
