@@ -198,7 +198,7 @@ fn groups_batches_and_priorities_are_those_of_a_worker() {
     let policy = GroupPolicy::Ordered(GroupDeath::Hold);
     queue.set_group_policy(policy, &maria()).unwrap();
     let orders = |batch: &Batch<Order>| {
-        for job in batch.iter().filter(|job| job.payload().number == 1) {
+        for job in batch.jobs().iter().filter(|job| job.payload().number == 1) {
             job.fail(Failure::reject("one"));
         }
         Ok(())

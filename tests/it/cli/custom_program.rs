@@ -95,7 +95,7 @@ fn handlers_of_every_kind_share_a_state() {
         .handle_batch(
             BatchOptions::new(2),
             move |app: &App, batch: &Batch<Hold>| {
-                batch.iter().for_each(|job| see(app, job.kind()));
+                batch.jobs().iter().for_each(|job| see(app, job.kind()));
                 Ok(())
             },
         );

@@ -97,7 +97,7 @@ fn follow_ups_and_checkpoints_belong_to_single_jobs_of_a_batch() {
     queue.enqueue_many(&Order::up_to(2)).unwrap();
     let (send, seen) = mpsc::channel();
     let handler = move |batch: &Batch<Order>| -> Result<(), Failure> {
-        for job in batch {
+        for job in batch.jobs() {
             let number = job.payload().number;
             let last: Option<i64> = job.last_checkpoint()?;
             send.send((number, job.attempt(), last)).unwrap();

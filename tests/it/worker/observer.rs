@@ -22,7 +22,7 @@ fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
         .handle(|job: &Job<Order>| end(job.payload().number))
         .handle(|job: &Job<Finish>, _: &mut Transaction<'_>| end(job.attempt().into()))
         .handle_batch(BatchOptions::new(9), |batch: &Batch<Hold>| {
-            for job in batch {
+            for job in batch.jobs() {
                 job.done();
             }
             Ok(())

@@ -62,24 +62,10 @@ impl<P> Batch<P> {
         &self.jobs
     }
 
-    /// Returns an iterator over the jobs.
-    pub fn iter(&self) -> std::slice::Iter<'_, BatchJob<P>> {
-        self.jobs.iter()
-    }
-
     /// Returns whether the handler should end soon: the deadline passed, the worker stops, its leases
     /// may be lost, or an operator cancelled every job. See [`Job::is_cancelled`].
     pub fn is_cancelled(&self) -> bool {
         self.jobs.iter().all(|job| job.is_cancelled())
-    }
-}
-
-impl<'a, P> IntoIterator for &'a Batch<P> {
-    type Item = &'a BatchJob<P>;
-    type IntoIter = std::slice::Iter<'a, BatchJob<P>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
     }
 }
 
@@ -108,7 +94,7 @@ impl<P> BatchJob<P> {
     /// use redrive::{Batch, Failure};
     ///
     /// fn even(batch: &Batch<i64>) -> Result<(), Failure> {
-    ///     for job in batch {
+    ///     for job in batch.jobs() {
     ///         match job.payload() {
     ///             0 => job.done(),
     ///             number if number % 2 == 1 => job.fail(Failure::reject("odd")),
@@ -120,7 +106,7 @@ impl<P> BatchJob<P> {
     ///
     /// let batch = Batch::sample([0, 1, 2]);
     /// assert!(even(&batch).is_ok());
-    /// let decisions: Vec<_> = batch.iter().map(|job| job.decision()).collect();
+    /// let decisions: Vec<_> = batch.jobs().iter().map(|job| job.decision()).collect();
     /// assert_eq!(decisions, [Some(Ok(())), Some(Err(Decision::Reject)), None]);
     /// ```
     pub fn decision(&self) -> Option<Result<(), Disposition>> {

@@ -267,7 +267,7 @@ impl WorkerBuilder {
     /// # impl Payload for Reading { const KIND: &'static str = "reading"; }
     ///
     /// fn store(batch: &Batch<Reading>) -> Result<(), Failure> {
-    ///     for job in batch {
+    ///     for job in batch.jobs() {
     ///         if job.payload().celsius < -273.15 {
     ///             job.fail(Failure::reject("colder than possible")); // only this job
     ///         }

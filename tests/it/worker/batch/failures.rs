@@ -49,7 +49,7 @@ fn an_error_or_a_panic_charges_only_the_jobs_without_a_decision() {
         let (_test, queue) = TestDatabase::with_orders();
         let ids = ids(&queue.enqueue_jobs(&once(1..=4)).unwrap());
         let worker = full_batches(&queue, 4, move |batch| {
-            for job in batch {
+            for job in batch.jobs() {
                 assert!(!panics || job.payload().number != 3, "in the middle");
                 if job.payload().number == 3 {
                     return Err(Failure::retry("in the middle"));
@@ -89,7 +89,7 @@ fn a_bad_job_among_a_thousand_is_isolated_by_the_next_attempt() {
     let (batches, tally) = (kept::<Batches>(), kept::<Tally>());
     let worker = full_batches(&queue, 1000, move |batch| {
         batches.note(batch);
-        for job in batch {
+        for job in batch.jobs() {
             tally.count(job.id());
         }
         match batch.jobs().iter().any(|job| job.payload().number == 500) {

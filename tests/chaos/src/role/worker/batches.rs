@@ -20,7 +20,7 @@ impl Handlers {
     /// Runs a batch. A job that fails the batch leaves the jobs behind it without a decision, as a bug would.
     pub(super) fn run_batch(&self, batch: &Batch<BatchWork>) -> Result<(), Failure> {
         let mut members = self.begin(batch);
-        let longest = batch.iter().map(|job| job.payload().0.ms).max();
+        let longest = batch.jobs().iter().map(|job| job.payload().0.ms).max();
         self.sleep(longest.unwrap_or_default());
         let mut end = Ending::Done;
         for member in &mut members {
@@ -41,7 +41,7 @@ impl Handlers {
             number: self.next_batch(),
             jobs: batch.jobs().len(),
         };
-        let members = batch.iter().map(|job| RunningMember {
+        let members = batch.jobs().iter().map(|job| RunningMember {
             job,
             attempt: self.begins(job, Some(place)),
             is_open: true,
