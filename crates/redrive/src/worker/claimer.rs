@@ -16,9 +16,9 @@ use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, WantedTokens, claim_one};
 use crate::pipeline::tokens::{ChargedJobs, claim_groups_with_tokens, claim_with_tokens};
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::Sender;
 use crate::sync::handout::Giver;
 use crate::sync::{Instant, Mutex};
+use crate::worker::gatherer::gather;
 use crate::worker::latch::lock;
 use crate::worker::slot_state::{Chunk, QueuedChunk};
 use crate::worker::source::{Source, Sources};
@@ -275,45 +275,13 @@ pub(crate) fn add(
     Ok(())
 }
 
-/// Sends claimed jobs to the slots.
-#[derive(Clone)]
-pub(crate) struct Dispatcher {
-    pub(crate) jobs: Giver<QueuedChunk>,
-    /// Takes the jobs of batch handlers to the gatherer. `None`: the worker has no such handler.
-    pub(crate) gather: Option<Sender<Vec<ClaimedJob>>>,
-}
-
-impl Dispatcher {
-    /// Sends claimed jobs to the slots, in chunks.
-    pub(crate) fn dispatch(&self, state: &State, claimed: Vec<ClaimedJob>) {
-        let in_flight = &state.user.in_flight;
-        in_flight.fetch_add(claimed.len(), Ordering::Relaxed);
-        let claimed = match &self.gather {
-            None => claimed,
-            Some(gather) => Self::gather(state, gather, claimed),
-        };
-        let size = state.chunk(claimed.len());
-        for chunk in chunks(claimed, size, |job| job.follows) {
-            self.jobs.give((state.place, Chunk::OneByOne(chunk)));
-        }
-    }
-
-    /// Sends the jobs of batch handlers to the gatherer. Returns the others.
-    fn gather(
-        state: &State,
-        gather: &Sender<Vec<ClaimedJob>>,
-        claimed: Vec<ClaimedJob>,
-    ) -> Vec<ClaimedJob> {
-        let handlers = &state.handlers;
-        let handler = |job: &ClaimedJob| handlers.batch(&job.meta.kind);
-        let size = claimed.iter().filter_map(handler).map(|it| it.rule.size);
-        state.set_batch_size(size.max().unwrap_or(0));
-        let (batched, single): (Vec<_>, Vec<_>) =
-            claimed.into_iter().partition(|job| handler(job).is_some());
-        if !batched.is_empty() {
-            // Without a gatherer, the worker has failed, and a stop releases them.
-            _ = gather.send(batched);
-        }
-        single
+/// Sends claimed jobs to the slots: those of batch handlers when their batch starts, and the others in chunks.
+pub(crate) fn dispatch(state: &State, slots: &Giver<QueuedChunk>, claimed: Vec<ClaimedJob>) {
+    let in_flight = &state.user.in_flight;
+    in_flight.fetch_add(claimed.len(), Ordering::Relaxed);
+    let claimed = gather(state, slots, claimed);
+    let size = state.chunk(claimed.len());
+    for chunk in chunks(claimed, size, |job| job.follows) {
+        slots.give((state.place, Chunk::OneByOne(chunk)));
     }
 }

@@ -23,11 +23,14 @@ use crate::pipeline::settle::release;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Sender, TryRecvError, never, select};
+use crate::sync::handout::Giver;
 use crate::worker::breaker_state::ClaimPlan;
-use crate::worker::claimer::{Claimer, Dispatcher};
+use crate::worker::claimer::{Claimer, dispatch};
+use crate::worker::gatherer::start_due;
 use crate::worker::limits::MAX_PAUSE;
 use crate::worker::second_fetcher::Request;
 use crate::worker::shared::Shared;
+use crate::worker::slot_state::QueuedChunk;
 use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakePolicy};
 use limited::LimitedTurn;
@@ -70,15 +73,23 @@ pub(crate) fn work(fetchers: &mut [Fetcher]) {
         }
         wait(fetchers, &shared);
     }
+    for fetcher in fetchers {
+        start_due(&fetcher.state, &fetcher.slots);
+    }
 }
 
-/// Waits until a fetcher is due.
+/// Waits until a fetcher or a batch is due.
 fn wait(fetchers: &[Fetcher], shared: &Shared) {
+    let batches = fetchers
+        .iter()
+        .filter_map(|fetcher| start_due(&fetcher.state, &fetcher.slots));
+    let batch = batches.min();
     let now = Instant::now();
     if fetchers.iter().any(|fetcher| fetcher.is_due(now)) {
         return;
     }
     let next = fetchers.iter().map(|fetcher| fetcher.next.at());
+    let next = next.chain(batch);
     let wait = next.min().unwrap_or(now).saturating_duration_since(now);
     let waits_for_room = |fetcher: &Fetcher| matches!(fetcher.next, Next::Room(_));
     let room = match fetchers.iter().any(waits_for_room) {
@@ -119,7 +130,7 @@ impl Next {
 pub(crate) struct Fetcher {
     state: Arc<State>,
     claimer: Claimer,
-    dispatcher: Dispatcher,
+    slots: Giver<QueuedChunk>,
     /// Asks the second fetcher for one more batch.
     second: Sender<Request>,
     next: Next,
@@ -145,14 +156,14 @@ impl Fetcher {
     pub(crate) fn new(
         state: &Arc<State>,
         claimer: Claimer,
-        dispatcher: Dispatcher,
+        slots: Giver<QueuedChunk>,
         second: Sender<Request>,
     ) -> Fetcher {
         let now = Instant::now();
         Fetcher {
             state: Arc::clone(state),
             claimer,
-            dispatcher,
+            slots,
             second,
             next: Next::once_there_is_room(),
             only_polls: false,
@@ -225,7 +236,7 @@ impl Fetcher {
             let next = plan.next.into_iter().chain(self.next_tokens(&plan));
             return self.idle(switches, next.min());
         }
-        self.dispatcher.dispatch(&self.state, claimed);
+        dispatch(&self.state, &self.slots, claimed);
         if switches {
             return self.switch_mode();
         }

@@ -1,4 +1,4 @@
-//! Gathers the claimed jobs of batch handlers, on a thread that only workers with such handlers have.
+//! Gathers the claimed jobs of batch handlers.
 //!
 //! The jobs wait in memory under their leases, which the renewer keeps. At a stop they go back to the
 //! queue with the other jobs that did not start.
@@ -9,38 +9,61 @@ use std::time::Duration;
 use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::{Receiver, RecvTimeoutError};
 use crate::sync::handout::Giver;
+use crate::worker::batch::BatchOptions;
 use crate::worker::gathering::Gathering;
+use crate::worker::latch::lock;
 use crate::worker::slot_state::{Chunk, QueuedChunk};
 use crate::worker::state::State;
 
-/// Gathers claimed jobs whose kinds have batch handlers until the fetchers end, and takes batches to the slots.
-pub(crate) fn work(state: &State, claimed: &Receiver<Vec<ClaimedJob>>, slots: &Giver<QueuedChunk>) {
-    let mut gathering = Gathering::new();
-    loop {
-        let received = match gathering.next_due() {
-            Some(due) => claimed.recv_deadline(due),
-            None => claimed.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        let claimed = match received {
-            Ok(claimed) => claimed,
-            Err(RecvTimeoutError::Timeout) => Vec::new(),
-            Err(RecvTimeoutError::Disconnected) => break,
-        };
-        let now = Instant::now();
-        for claimed in claimed {
-            add(state, slots, &mut gathering, claimed, now);
+/// Gathers the jobs among these whose kinds have batch handlers, and takes full batches to the slots. Returns the others.
+pub(crate) fn gather(
+    state: &State,
+    slots: &Giver<QueuedChunk>,
+    claimed: Vec<ClaimedJob>,
+) -> Vec<ClaimedJob> {
+    let Some(gathering) = &state.gathering else {
+        return claimed;
+    };
+    let (mut size, mut single, now) = (0, Vec::new(), Instant::now());
+    let mut gathering = lock(gathering);
+    for job in claimed {
+        match state.handlers.batch(&job.meta.kind) {
+            None => single.push(job),
+            Some(batch) => {
+                size = size.max(batch.rule.size);
+                add(state, slots, &mut gathering, &batch.rule, job, now);
+            }
         }
-        for batch in gathering.take_due(now) {
-            slots.give((state.place, Chunk::Together(batch)));
-        }
-        state.set_missing(gathering.missing());
     }
-    // The worker stops, so the slots hand them back.
-    for batch in gathering.take_all() {
+    state.set_batch_size(size);
+    if size > 0 {
+        start(state, slots, &mut gathering);
+        // The fetcher wakes when the next one is due.
+        state.shared.jobs.ring();
+    }
+    single
+}
+
+/// Takes the batches that have lingered long enough to the slots. Returns when the next one is due.
+pub(crate) fn start_due(state: &State, slots: &Giver<QueuedChunk>) -> Option<Instant> {
+    let mut gathering = lock(state.gathering.as_ref()?);
+    if state.shared.stopping.is_set() || gathering.next_due()? <= Instant::now() {
+        start(state, slots, &mut gathering);
+    }
+    gathering.next_due()
+}
+
+fn start(state: &State, slots: &Giver<QueuedChunk>, gathering: &mut Gathering<ClaimedJob>) {
+    let batches = match state.shared.stopping.is_set() {
+        // The slots hand them back.
+        true => gathering.take_all(),
+        false => gathering.take_due(Instant::now()),
+    };
+    for batch in batches {
         slots.give((state.place, Chunk::Together(batch)));
     }
+    state.set_missing(gathering.missing());
 }
 
 /// Adds a job, and sends its batch if that starts now.
@@ -48,18 +71,17 @@ fn add(
     state: &State,
     slots: &Giver<QueuedChunk>,
     gathering: &mut Gathering<ClaimedJob>,
+    rule: &BatchOptions,
     claimed: ClaimedJob,
     now: Instant,
 ) {
-    let handler = state.handlers.batch(&claimed.meta.kind);
     // The breaker of a probe lets nothing else run.
     let may_join = !state.breakers.is_probe(claimed.lease);
     // A suspect crashes only itself, and after a failed attempt, a bad job must not fail others again.
     let may_join = may_join && claimed.crashes == 0 && claimed.meta.attempt == 1;
-    let rule = handler.map(|handler| &handler.rule);
-    let Some(rule) = rule.filter(|rule| may_join && rule.size > 1) else {
+    if !may_join {
         return slots.give((state.place, Chunk::Together(vec![claimed])));
-    };
+    }
     // Its batch starts with the jobs that were claimed together if its token of a rate limit would be lost.
     let linger = claimed.start_by.map_or(rule.linger, |_| Duration::ZERO);
     let (kind, bytes) = (

@@ -11,8 +11,10 @@ use crate::db::caller::DbCaller;
 use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::sync::Mutex;
 use crate::sync::channel::{Receiver, RecvTimeoutError};
-use crate::worker::claimer::{Claimer, Dispatcher};
+use crate::sync::handout::Giver;
+use crate::worker::claimer::{Claimer, dispatch};
 use crate::worker::latch::lock;
+use crate::worker::slot_state::QueuedChunk;
 use crate::worker::source::Source;
 
 /// How long it keeps an idle connection.
@@ -24,7 +26,7 @@ pub(crate) type Request = (usize, Source);
 /// Helps the queues until nobody can ask any more. Connects when it is first asked.
 pub(crate) fn work(
     db_caller: &Mutex<DbCaller>,
-    helped: &mut [(Claimer, Dispatcher)],
+    helped: &mut [(Claimer, Giver<QueuedChunk>)],
     asked: &Receiver<Request>,
 ) {
     loop {
@@ -36,14 +38,14 @@ pub(crate) fn work(
             }
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        let (claimer, dispatcher) = &mut helped[queue];
+        let (claimer, slots) = &mut helped[queue];
         let state = Arc::clone(&claimer.state);
         if state.shared.stopping.is_set() || state.demand() < MAX_BATCH {
             continue;
         }
         claimer.source = source;
         match claimer.claim(MAX_BATCH) {
-            Ok(claimed) => dispatcher.dispatch(&state, claimed),
+            Ok(claimed) => dispatch(&state, slots, claimed),
             Err(error) => log::warn!("{state}: second claim failed: {error:#}"),
         }
     }

@@ -11,11 +11,12 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::job::backoff::Backoff;
 use crate::job::job::JobId;
-use crate::pipeline::claim::{LeaseId, WorkerIdentity};
+use crate::pipeline::claim::{ClaimedJob, LeaseId, WorkerIdentity};
 use crate::pipeline::queue::Queue;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Instant, Mutex};
 use crate::worker::breaker_state::LocalBreakers;
+use crate::worker::gathering::Gathering;
 use crate::worker::latch::lock;
 use crate::worker::lease_trust::LeaseTrust;
 use crate::worker::observer::Observer;
@@ -96,7 +97,9 @@ pub(crate) struct State {
     notifications: AtomicU64,
     /// Verdicts that are not written yet.
     unwritten: AtomicUsize,
-    /// The jobs that would fill the batches that are being gathered.
+    /// The batches that are being gathered. `None`: there is no batch handler.
+    pub(crate) gathering: Option<Mutex<Gathering<ClaimedJob>>>,
+    /// The jobs that would fill them.
     missing: AtomicUsize,
     /// The size of the largest batches of the kinds in the last claim. 0: it had no such job.
     batch_size: AtomicUsize,
@@ -120,12 +123,14 @@ impl State {
     ) -> State {
         // With other handlers, the first claim shows whether the queue has jobs for batches.
         let batch_size = handlers.only_batches_of().unwrap_or(0);
+        let gathering = handlers.rules().next().is_some();
         State {
             place,
             pool,
             config,
             kinds: handlers.claimed_kinds(),
             alone: handlers.kinds_in_transactions(),
+            gathering: gathering.then(|| Mutex::new(Gathering::new())),
             handlers,
             identity,
             shared,

@@ -15,7 +15,7 @@ use crate::sync::Mutex;
 use crate::sync::channel::{Receiver, bounded, unbounded};
 use crate::sync::handout::Giver;
 use crate::worker::breaker_state::LocalBreakers;
-use crate::worker::claimer::{Claimer, Dispatcher};
+use crate::worker::claimer::Claimer;
 use crate::worker::fetcher::Fetcher;
 use crate::worker::flood::FloodGuard;
 use crate::worker::latch::{Alive, Latch};
@@ -26,11 +26,7 @@ use crate::worker::slot::{self, SlotContext, SlotPool};
 use crate::worker::slot_state::QueuedChunk;
 use crate::worker::slots::{SlotUser, Slots};
 use crate::worker::state::State;
-use crate::worker::{Worker, chores, fetcher, gatherer, renewer, settler, threads, watchdog};
-
-/// The capacity of the channels to the gatherers, in claims. More than a worker holds, unless it has very many slots; then
-/// a sender waits.
-const JOBS_IN_CHANNEL: usize = 8192;
+use crate::worker::{Worker, chores, fetcher, renewer, settler, threads, watchdog};
 
 impl WorkerBuilder {
     /// Starts the worker.
@@ -85,7 +81,6 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     for pool in &pools {
         (0..pool.slots().count).try_for_each(|_| slot::start(pool))?;
     }
-    let dispatchers = dispatchers(&contexts, to_slots, &alive)?;
     threads::start(first, "settler", &alive, {
         let (queues, over) = (queues.clone(), over.clone());
         let mut settler_db = connected(&settler_db)?;
@@ -104,7 +99,7 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
         move || watchdog::work(&queues, pools, &over)
     })?;
     let fetcher_db = connected(&fetcher_db)?;
-    let mut fetchers = fetchers(db, fetcher_db, &queues, dispatchers, &claiming)?;
+    let mut fetchers = fetchers(db, fetcher_db, &queues, to_slots, &claiming)?;
     threads::start(first, "fetcher", &claiming, move || {
         fetcher::work(&mut fetchers);
     })?;
@@ -201,50 +196,28 @@ fn states(
     states.collect()
 }
 
-/// Returns the dispatcher of each queue, and starts the gatherers of those with batch handlers.
-fn dispatchers(
-    contexts: &[SlotContext],
-    to_slots: Vec<Giver<QueuedChunk>>,
-    alive: &Alive,
-) -> Result<Vec<Dispatcher>> {
-    let mut dispatchers = Vec::new();
-    for (context, jobs) in contexts.iter().zip(to_slots) {
-        let state = Arc::clone(&context.state);
-        let mut gather = None;
-        if state.handlers.rules().next().is_some() {
-            let (give, claimed) = bounded(JOBS_IN_CHANNEL);
-            gather = Some(give);
-            let slots = jobs.clone();
-            let work = move || gatherer::work(&state, &claimed, &slots);
-            threads::start(&context.state, "gatherer", alive, work)?;
-        }
-        dispatchers.push(Dispatcher { jobs, gather });
-    }
-    Ok(dispatchers)
-}
-
 /// Returns the fetchers of all queues, which share a connection, and starts the second one, which connects when it first
 /// claims.
 fn fetchers(
     db: &Database,
     db_caller: DbCaller,
     queues: &Queues,
-    dispatchers: Vec<Dispatcher>,
+    to_slots: Vec<Giver<QueuedChunk>>,
     claiming: &Alive,
 ) -> Result<Vec<Fetcher>> {
     let callers = [db_caller, db.caller("redrive-fetcher-2-db")];
     let [first, second] = callers.map(|it| Arc::new(Mutex::new(it)));
     let (requests, asked) = bounded(1);
     let (mut fetchers, mut helped) = (Vec::new(), Vec::new());
-    for (state, dispatcher) in queues.iter().zip(dispatchers) {
+    for (state, slots) in queues.iter().zip(to_slots) {
         let claimer = |db_caller: &Arc<Mutex<DbCaller>>, max_crashes| {
             Claimer::new(state, Arc::clone(db_caller), max_crashes)
         };
-        helped.push((claimer(&second, 0), dispatcher.clone()));
+        helped.push((claimer(&second, 0), slots.clone()));
         fetchers.push(Fetcher::new(
             state,
             claimer(&first, i32::MAX),
-            dispatcher,
+            slots,
             requests.clone(),
         ));
     }
