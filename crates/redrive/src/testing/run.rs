@@ -149,7 +149,7 @@ fn of_groups(
         let claimed = answer.claimed.pop();
         let jobs = usize::from(claimed.is_some());
         walk.note(Instant::now(), Duration::ZERO, jobs, answer.place);
-        if claimed.is_some() || walk.is_over() {
+        if claimed.is_some() || !walk.is_unfinished() {
             return Ok(claimed);
         }
     }

@@ -22,12 +22,12 @@ pub(crate) const GATHER: Duration = Duration::from_millis(20);
 const WALK_EVERY: Duration = Duration::from_secs(1);
 
 /// Where a claim looks for jobs of groups.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GroupLook {
     /// The group after which the walk starts. `None`: it starts with the first one.
     pub(super) after: Option<String>,
     /// How many groups to walk over.
-    pub(super) window: i32,
+    pub(super) window: usize,
     /// The groups whose waiting jobs must become letters first.
     pub(super) diverting: Vec<String>,
     /// Whether a job takes the token of its group, which must be there, if each group has a rate limit. Otherwise the claim
@@ -58,14 +58,10 @@ pub(crate) struct GroupPlace {
 /// turn even if most of them are blocked.
 #[derive(Debug, Default)]
 pub(crate) struct GroupWalk {
-    /// The last of the groups that the last claim looked at. `None`: no other one follows.
-    after: Option<String>,
-    /// How many groups the next claim looks at, at least.
-    window: usize,
-    /// Whether a job was found since the walk last passed the first group.
+    /// Where the next claim looks, at least.
+    next: GroupLook,
+    /// Whether a job to claim or to divert was found since the walk last passed the first group.
     has_found: bool,
-    /// The groups whose waiting jobs must become letters before the next claim.
-    diverting: Vec<String>,
     /// When a walk without a result may be continued at once.
     again_at: Option<Instant>,
     /// When the first of the groups without a token may have one, since the walk last passed the first group.
@@ -79,32 +75,27 @@ impl GroupWalk {
     /// those of the next one.
     pub(crate) fn look(&mut self, limit: usize, in_a_row: usize) -> GroupLook {
         let needed = limit.div_ceil(in_a_row.max(1)).saturating_add(SPARE_GROUPS);
-        self.window = self.window.max(needed).min(MAX_WINDOW);
-        GroupLook {
-            after: self.after.clone(),
-            window: i32::try_from(self.window).unwrap_or(i32::MAX),
-            diverting: self.diverting.clone(),
-            takes_tokens: true,
-            in_a_row,
-        }
+        let next = &mut self.next;
+        next.window = next.window.max(needed).min(MAX_WINDOW);
+        (next.takes_tokens, next.in_a_row) = (true, in_a_row);
+        next.clone()
     }
 
     /// Records the end of a claim.
     pub(crate) fn note(&mut self, now: Instant, took: Duration, jobs: usize, place: GroupPlace) {
         self.took = took;
-        let is_under_way = self.after.is_some();
+        let is_under_way = self.next.after.is_some();
         self.has_found = jobs > 0 || !place.diverting.is_empty() || is_under_way && self.has_found;
-        self.window = match (place.fill, &place.walked_to) {
+        self.next.window = match (place.fill, &place.walked_to) {
             // Many groups are blocked or have few jobs.
-            (Fill::Partial, Some(_)) => self.window * 2,
-            (Fill::Partial, None) => self.window,
+            (Fill::Partial, Some(_)) => self.next.window * 2,
+            (Fill::Partial, None) => self.next.window,
             (Fill::Full, _) => place.walked + place.walked / 8 + SPARE_GROUPS,
         };
         let token_at = place.token_in.map(|wait| now + wait.max(GATHER));
         let before = self.token_at.filter(|_| is_under_way);
         self.token_at = before.into_iter().chain(token_at).min();
-        self.after = place.walked_to;
-        self.diverting = place.diverting;
+        (self.next.after, self.next.diverting) = (place.walked_to, place.diverting);
         if !self.is_unfinished() {
             let again_at = self.token_at.into_iter().chain([now + WALK_EVERY]);
             self.again_at = again_at.min();
@@ -112,13 +103,8 @@ impl GroupWalk {
     }
 
     /// Whether a group may have a job that the walk has not looked for.
-    fn is_unfinished(&self) -> bool {
-        self.after.is_some() || self.has_found
-    }
-
-    /// Whether it has looked at all groups and found nothing.
-    pub(crate) fn is_over(&self) -> bool {
-        !self.is_unfinished() && self.diverting.is_empty()
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.next.after.is_some() || self.has_found
     }
 
     /// Returns how long a worker without jobs waits before it continues the walk, at most half of its time.
