@@ -25,14 +25,9 @@ impl State {
         let wanted = wanted(self.slots.count, self.run_time());
         let (part, batch) = self.slots.allow(&self.user, wanted);
         let free = free(part, coming).min(batch);
-        // Both are 0, and never written, in a worker without batch handlers.
-        match (
-            self.missing.load(Ordering::Relaxed),
-            self.batch_size.load(Ordering::Relaxed),
-        ) {
-            (0, 0) => free,
-            (missing, size) => with_batches(free, missing.saturating_sub(self.requested()), size),
-        }
+        let missing = self.missing.load(Ordering::Relaxed);
+        let missing = missing.saturating_sub(self.requested());
+        with_batches(free, missing, self.batch_size.load(Ordering::Relaxed))
     }
 
     /// Counts a verdict that is to be written.
