@@ -2,12 +2,10 @@
 
 use crate::job::disposition::Disposition;
 use crate::job::failure::Failure;
-use crate::job::follow_up::FollowUp;
 use crate::sync::{Mutex, lock};
 
-/// How the handler of a batch ended one of its jobs: it is done, with copies of the follow-ups that it had by then, for a
-/// batch that exceeds its deadline, or its attempt failed.
-pub(crate) type Decision = Result<Vec<FollowUp>, Failure>;
+/// How the handler of a batch ended one of its jobs: it is done, or its attempt failed.
+pub(crate) type Decision = Result<(), Failure>;
 
 /// The last decision about a job. The handler may change it until the batch ends.
 #[derive(Debug, Default)]
@@ -23,10 +21,9 @@ impl LastDecision {
         lock(&self.0).as_deref().cloned()
     }
 
-    /// Returns it without the follow-ups, which may be large.
+    /// Returns what it asks for.
     pub(crate) fn disposition(&self) -> Option<Result<(), Disposition>> {
-        let last = lock(&self.0);
-        let decision = last.as_deref()?.as_ref();
-        Some(decision.map(drop).map_err(Failure::decision))
+        let last = self.last()?;
+        Some(last.map_err(|failure| failure.decision()))
     }
 }

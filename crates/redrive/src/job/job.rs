@@ -36,6 +36,8 @@ pub(crate) struct Signal {
     pub(crate) by_stop: AtomicBool,
     /// The checkpoints that the handler saved for a later attempt.
     pub(crate) checkpoints: Checkpoints,
+    /// The follow-ups that the handler has added.
+    pub(crate) follow_ups: FollowUps,
     /// The decision of the handler of a batch about the job.
     pub(crate) decision: LastDecision,
     /// The transaction of the handler, if it settles its job in one.
@@ -71,7 +73,6 @@ pub struct Job<P> {
     pub(crate) meta: Arc<JobMeta>,
     pub(crate) payload: P,
     pub(crate) signal: Arc<Signal>,
-    pub(crate) follow_ups: FollowUps,
 }
 
 /// A claimed job without its payload. The slot, the handler and the settler share it.
@@ -326,12 +327,12 @@ impl<P> Job<P> {
 
     fn follow(&self, queue: &Arc<str>, mut job: NewJob) -> Result<()> {
         job.headers.continue_trace(&self.meta.headers);
-        self.follow_ups.add(queue, job)
+        self.signal.follow_ups.add(queue, job)
     }
 
     /// Returns the follow-ups that the handler has added so far, in the order of the calls.
     pub fn follow_ups(&self) -> Vec<FollowUp> {
-        self.follow_ups.list()
+        self.signal.follow_ups.list()
     }
 
     /// Returns whether the handler should end soon: the deadline passed, an operator cancelled the

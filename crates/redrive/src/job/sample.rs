@@ -4,7 +4,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::job::follow_up::FollowUps;
 use crate::job::headers::Headers;
 use crate::job::job::{Job, JobId, JobMeta};
 use crate::sync::Instant;
@@ -43,7 +42,6 @@ impl<P> Job<P> {
                 meta: Arc::new(JobMeta::of_a_sample()),
                 payload,
                 signal: Arc::default(),
-                follow_ups: FollowUps::default(),
             },
         }
     }

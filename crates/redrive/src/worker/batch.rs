@@ -80,10 +80,9 @@ pub struct BatchJob<P>(pub(super) Job<P>);
 impl<P> BatchJob<P> {
     /// Decides that the job is done, also if the batch fails afterwards.
     ///
-    /// Add its follow-ups before: if the batch exceeds its deadline, later ones are dropped.
+    /// If the batch exceeds its deadline, the job has the follow-ups that were added until then.
     pub fn done(&self) {
-        let follow_ups = self.0.follow_ups.list();
-        self.0.signal.decision.set(Ok(follow_ups));
+        self.0.signal.decision.set(Ok(()));
     }
 
     /// Returns what the handler has decided about the job so far, for tests. `None`: the end of the batch

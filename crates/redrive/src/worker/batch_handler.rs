@@ -46,7 +46,7 @@ fn run<P>(batch: Batch<P>, function: impl Fn(&Batch<P>) -> Result<(), Failure>) 
     let of_jobs: Vec<_> = batch
         .jobs
         .iter()
-        .map(|job| (job.0.signal.decision.last(), job.0.follow_ups.take()))
+        .map(|job| (job.0.signal.decision.last(), job.0.signal.follow_ups.list()))
         .collect();
     // A panic in Drop counts as a panic of the handler.
     let dropped = run_handler(|| {
@@ -57,7 +57,7 @@ fn run<P>(batch: Batch<P>, function: impl Fn(&Batch<P>) -> Result<(), Failure>) 
     // What the handler said about a job or, if it said nothing, how the batch ended.
     let end = |(decision, added): (Option<Decision>, Vec<FollowUp>)| match (decision, &of_batch) {
         (Some(Err(failure)), _) => Err(failure.into()),
-        (Some(Ok(_)), _) | (None, Ok(())) => Ok(added),
+        (Some(Ok(())), _) | (None, Ok(())) => Ok(added),
         (None, Err(outcome)) => Err(outcome.clone()),
     };
     of_jobs.into_iter().map(end).collect()

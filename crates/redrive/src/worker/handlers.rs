@@ -10,7 +10,7 @@ use crate::job::backoff::Backoff;
 use crate::job::deciding_error::ErrorRule;
 use crate::job::disposition::Disposition;
 use crate::job::failure::Failure;
-use crate::job::follow_up::{FollowUp, FollowUps};
+use crate::job::follow_up::FollowUp;
 use crate::job::job::{Job, Signal};
 use crate::job::payload::{Payload, read};
 use crate::pipeline::attempt::run_handler;
@@ -292,7 +292,7 @@ where
 fn run_decoded<P>(job: Job<P>, handler: impl FnOnce(&Job<P>) -> Result<(), Failure>) -> JobEnd {
     let ran = run_handler(|| {
         handler(&job)?;
-        Ok(job.follow_ups.take())
+        Ok(job.signal.follow_ups.take())
     });
     // A panic in Drop counts as a panic of the handler. Beside one of the handler, it would end the process.
     let dropped = run_handler(|| {
@@ -315,7 +315,6 @@ pub(super) fn decode<P>(
             meta: claimed.meta,
             payload,
             signal,
-            follow_ups: FollowUps::default(),
         }),
         Err(outcome) if outcome.by == FailedBy::Panic => {
             Err(Outcome::of(FailedBy::Payload, outcome.failure.report))
