@@ -60,13 +60,13 @@ fn main() {
         .handle_batch(
             BatchOptions::new(20).linger(Duration::from_millis(20)),
             move |together: &Batch<AbortBatch>| {
-                for job in together {
+                for job in together.jobs() {
                     note(&batch, "begun", job.id());
                     if job.payload().kills {
                         std::process::abort();
                     }
                 }
-                for job in together {
+                for job in together.jobs() {
                     note(&batch, "finished", job.id());
                 }
                 Ok(())

@@ -14,8 +14,11 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database fails.
     pub fn captured_bytes(&self, id: JobId) -> Result<Option<Vec<u8>>> {
-        let (doing, ask) = (doing(id), self.db.ask_bulk());
-        Ok(bytes(&ask.rows(&doing, &sql::CAPTURED_BYTES, &[&id])?))
+        self.db.call_within(
+            "read captured bytes",
+            self.db.bulk_timeout(),
+            move |session| captured_bytes(session, id),
+        )
     }
 
     /// Returns the unchanged captured bytes of a letter in the archive; `None`: there are none.

@@ -84,21 +84,7 @@ impl Headers {
                 version.escape_debug()
             )));
         }
-        let has_nul =
-            |(name, value): &(&String, &String)| name.contains('\0') || value.contains('\0');
-        if let Some((name, _)) = self.0.iter().find(has_nul) {
-            return Err(Error::invalid(format!(
-                "the header `{}` of a job contains NUL, which PostgreSQL cannot store",
-                name.escape_debug()
-            )));
-        }
-        let bytes = printed_bytes(&self.0);
-        if bytes > MAX_HEADER_BYTES {
-            return Err(Error::invalid(format!(
-                "the headers of a job are {bytes} bytes; the limit is {MAX_HEADER_BYTES}"
-            )));
-        }
-        Ok(())
+        check_size(MAX_HEADER_BYTES, "a job", &self.0)
     }
 
     /// Checks that a checkpoint fits beside the other headers of a job.
@@ -135,6 +121,24 @@ impl Headers {
         let tick: Timestamp = self.0.get(SCHEDULED_FOR)?.parse().ok()?;
         Some(tick.into())
     }
+}
+
+/// Checks the text of headers, and that they have at most this many bytes.
+fn check_size(limit: usize, subject: &str, headers: &BTreeMap<String, String>) -> Result<()> {
+    let has_nul = |(name, value): &(&String, &String)| name.contains('\0') || value.contains('\0');
+    if let Some((name, _)) = headers.iter().find(has_nul) {
+        return Err(Error::invalid(format!(
+            "the header `{}` of {subject} contains NUL, which PostgreSQL cannot store",
+            name.escape_debug()
+        )));
+    }
+    let bytes = printed_bytes(headers);
+    if bytes > limit {
+        return Err(Error::invalid(format!(
+            "the headers of {subject} are {bytes} bytes; the limit is {limit}"
+        )));
+    }
+    Ok(())
 }
 
 /// Returns the bytes of headers as PostgreSQL prints them: with a space after each colon and each comma.

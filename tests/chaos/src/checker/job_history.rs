@@ -74,8 +74,6 @@ pub(crate) struct KeySpan {
 pub(crate) struct LeaseSpan {
     pub(crate) process: Arc<str>,
     pub(crate) worker: Option<Uuid>,
-    /// When the statement of its claim began.
-    pub(crate) began: i64,
     /// When its claim committed.
     pub(crate) committed: i64,
     pub(crate) from: i64,

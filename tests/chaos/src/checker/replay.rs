@@ -293,7 +293,6 @@ impl<'a> Replay<'a, '_> {
         self.history.leases.push(LeaseSpan {
             process: Arc::clone(&entered.process),
             worker: entered.worker,
-            began: entered.began,
             committed: entered.committed,
             from: at,
             to: i64::MAX,

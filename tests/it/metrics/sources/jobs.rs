@@ -174,10 +174,12 @@ fn a_breaker_without_workers_is_published() {
 #[test]
 fn a_reading_looks_up_a_thousand_queues_at_most() {
     let (_test, mut client) = TestDatabase::with_client();
-    client.sql("INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+    client.sql(
+        "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
              SELECT 0, 'q' || n, 'order', '{}' FROM generate_series(1, 1001) n; \
              INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title) \
-             SELECT gen_random_uuid(), 'q' || n, 'order', 'E', 't' FROM generate_series(1, 1001) n");
+             SELECT gen_random_uuid(), 'q' || n, 'order', 'E', 't' FROM generate_series(1, 1001) n",
+    );
     for queues in [
         "labels[1]) FROM redrive.metrics_queues()",
         "q) FROM redrive.queues_with_letters(1000) q",

@@ -50,7 +50,8 @@ impl Fetcher {
     /// Whether the search for a job to probe goes on in the queue, in its groups or under a limit.
     fn searches_on(&self, plan: &ClaimPlan) -> bool {
         let is_behind = self.claimer.source.search().is_behind();
-        let in_groups = self.state.breakers.has_groups() && !self.claimer.source.walk().is_over();
+        let in_groups =
+            self.state.breakers.has_groups() && self.claimer.source.walk().is_unfinished();
         let tokens_at = self.next_tokens(plan);
         !plan.limits_queue() && (is_behind || in_groups)
             || tokens_at.is_some_and(|at| at <= Instant::now())
