@@ -6,8 +6,6 @@ pub(crate) mod dlq {
     pub(crate) mod runs {
         use std::time::Duration;
 
-        use uuid::Uuid;
-
         use crate::error::Result;
         use crate::session::Session;
 
@@ -24,7 +22,7 @@ pub(crate) mod dlq {
             }
         }
 
-        pub(crate) fn find_run(_: &mut Session, _: Uuid) -> Result<Option<Steps>> {
+        pub(crate) fn find_run(_: &mut Session) -> Result<Option<Steps>> {
             Ok(None)
         }
     }

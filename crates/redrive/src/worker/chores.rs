@@ -289,9 +289,8 @@ impl<'a> Chores<'a> {
     /// Takes runs without a driver. A run may wait for hours, so if they are too many, those that were found first are
     /// dropped. Once the lease of its driver ends, a run is found again, after those that were driven less recently.
     fn find_runs(&mut self) -> Result<()> {
-        let me = self.state.identity.id.0;
-        let found = self.call("find redrive runs", move |session| {
-            let found = std::iter::from_fn(|| find_run(session, me).transpose());
+        let found = self.call("find redrive runs", |session| {
+            let found = std::iter::from_fn(|| find_run(session).transpose());
             found.take(MAX_RUNS).collect::<Result<Vec<Steps>>>()
         })?;
         let now = Instant::now();

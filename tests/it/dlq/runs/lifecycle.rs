@@ -152,6 +152,26 @@ fn workers_drive_a_run_without_a_driver() {
 }
 
 #[test]
+fn a_worker_that_takes_a_run_again_has_lost_it_before() {
+    let (test, queue, _) = TestDatabase::with_letters(20);
+    let runs = queue.database().dlq().runs();
+    let created = runs.create(&LetterFilter::new(), &slowly(), &maria());
+    created.unwrap().expect("letters");
+    let worker = lively(&test.queue("other")).handle_any(|_| Ok(()));
+    let worker = worker.started();
+    let mut client = test.client();
+    let mut driver = || -> Uuid {
+        client.reaches("redrive_runs WHERE driver IS NOT NULL", 1);
+        client.ask("SELECT driver FROM redrive.redrive_runs", &[])
+    };
+    let before = driver();
+    // Its lease ended, and the worker finds the run before its own next step.
+    test.sql("UPDATE redrive.redrive_runs SET driver = NULL");
+    assert_ne!(driver(), before);
+    stop(worker);
+}
+
+#[test]
 fn runs_that_wait_keep_no_other_run_from_a_worker() {
     let (test, queue) = TestDatabase::with_orders();
     bury(&test, 20);

@@ -194,8 +194,9 @@ fn take(session: &mut Session, run: Option<RunId>, driver: Uuid) -> Result<Optio
     Ok(row.get::<_, Option<i64>>(0).map(RunId::new))
 }
 
-/// Takes over any run without a driver, for a worker.
-pub(crate) fn find_run(session: &mut Session, driver: Uuid) -> Result<Option<Steps>> {
+/// Takes over any run without a driver, for a worker. If that was this worker, its earlier steps have lost the run.
+pub(crate) fn find_run(session: &mut Session) -> Result<Option<Steps>> {
+    let driver = Uuid::new_v4();
     let found = take(session, None, driver)?;
     Ok(found.map(|run| Steps::new(run, driver, BATCH_OF_A_WORKER)))
 }
