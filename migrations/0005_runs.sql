@@ -79,8 +79,8 @@ CREATE TABLE redrive.run_letters (
 -- The runs of a letter.
 CREATE INDEX run_letters_by_letter ON redrive.run_letters (letter_id, run_id);
 
--- The members that were not tried yet. An unlimited run without a canary has several chunks, which its driver sends over
--- several connections; others have one. The sender locks the row of its chunk and moves the cursor or deletes the row in
+-- The members that were not tried yet, also of a cancelled run. An unlimited run without a canary has several chunks,
+-- which its driver sends over several connections; others have one. The sender locks the row of its chunk and moves the cursor or deletes the row in
 -- the transaction of the letters, so a driver that dies leaves the chunk unchanged.
 CREATE TABLE redrive.run_chunks (
     run_id bigint NOT NULL,

@@ -142,9 +142,6 @@ BEGIN
         stage_died = CASE was WHEN 'halted' THEN n.died_alike + n.died_differently ELSE r.stage_died END
     FROM redrive.runs n
     WHERE r.id = run AND n.id = run;
-    IF verb = 'cancel' THEN
-        DELETE FROM redrive.run_chunks s WHERE s.run_id = run;
-    END IF;
     PERFORM redrive.record_act(verb || '_run', person, reason, NULL, 0, jsonb_build_object('run', run));
 END
 $$;

@@ -91,3 +91,23 @@ fn a_pause_waits_for_running_steps_and_rejects_the_next() {
     finish(&mut driver);
     all_are_sent(&test);
 }
+
+#[test]
+fn a_letter_that_a_cancelled_run_did_not_try_is_no_fault() {
+    let test = TestDatabase::migrated();
+    bury(&test, LETTERS);
+    drop(start(&test, &unthrottled()));
+    let (mut one, mut other) = (test.client(), test.client());
+    let who = driver_of(&mut one);
+    let mut first = one.transaction().unwrap();
+    let sent = ("sent".to_owned(), 1000);
+    assert_eq!(step(&mut first, who, 1000), sent);
+    // It goes to the second chunk, and the next one back to the first.
+    assert_eq!(step(&mut other, who, 1000), sent);
+    first.commit().unwrap();
+    assert_eq!(step(&mut other, who, 1000), sent);
+    let run = the_run(&test).id;
+    change(&test, "cancel", run);
+    assert_eq!(test.open().admin().faults().unwrap(), []);
+    assert_eq!((the_run(&test).tried, the_run(&test).sent), (3000, 3000));
+}
