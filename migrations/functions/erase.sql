@@ -30,7 +30,7 @@ AS $$
         || redrive.filter_erasure($1, 'l') || '))'
 $$;
 
--- Counts what `erase` would remove or change: `jobs` (ready and delayed), `letters`, `versions` (earlier payloads of
+-- Counts what `erase_batch` would remove or change: `jobs` (ready and delayed), `letters`, `versions` (earlier payloads of
 -- other letters, also archived ones), `archive`, `audit` and `runs` (whose filters name the values). `leased` jobs stay: cancel them, or
 -- erase again once they have ended. Redriving letters go with their job. It runs with the owner's privileges, as
 -- `erase_batch` does.
