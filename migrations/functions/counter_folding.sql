@@ -62,8 +62,8 @@ AS $$
     GROUP BY 1, 2, 3, 4, 5
 $$;
 
--- Folds up to `max_rows` delta rows into the totals: the oldest, so that names get their slots in the order in which they
--- were counted, however many calls it takes. A row lock lets one caller through. It turns the ring when a child has grown
+-- Folds up to `max_rows` delta rows into the totals: the oldest of the first million, so that names get their slots in the
+-- order in which they were counted, however many calls it takes. A row lock lets one caller through. It turns the ring when a child has grown
 -- to `segment_bytes`, and truncates drained children. Returns the number of folded rows. SECURITY DEFINER, because only
 -- the owner may TRUNCATE.
 CREATE OR REPLACE FUNCTION redrive.fold_metrics(max_rows integer DEFAULT 50000, segment_bytes bigint DEFAULT 1048576)
@@ -86,7 +86,11 @@ BEGIN
         RETURN 0;
     END IF;
     WITH oldest AS MATERIALIZED (
-        SELECT d.segment, d.ctid FROM redrive.metric_deltas d ORDER BY d.at LIMIT max_rows
+        SELECT n.segment, n.ctid
+        -- Without a limit, a fold of a long backlog would end by the timeout of a worker, however few rows it takes.
+        FROM (SELECT d.segment, d.ctid, d.at FROM redrive.metric_deltas d LIMIT 1000000) n
+        ORDER BY n.at
+        LIMIT max_rows
     ),
     gone AS (
         DELETE FROM redrive.metric_deltas d USING oldest o
