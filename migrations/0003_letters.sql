@@ -63,7 +63,7 @@ CREATE TABLE redrive.dead_letters (
     archived_at    timestamptz,
     CONSTRAINT dead_letters_keep_what_failed CHECK (payload IS NOT NULL OR raw IS NOT NULL),
     -- An infinite letter has no age, so it could not be measured, redriven or discarded.
-    CONSTRAINT dead_letters_have_an_age CHECK (isfinite(died_at)),
+    CONSTRAINT dead_letters_have_an_age CHECK (isfinite(died_at) AND isfinite(enqueued_at)),
     CONSTRAINT dead_letters_captured_have_a_source
         CHECK ((source IS NULL) = (position IS NULL) AND (cause <> 'captured' OR source IS NOT NULL)),
     CONSTRAINT dead_letters_discarded_have_a_reason

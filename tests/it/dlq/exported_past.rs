@@ -156,6 +156,7 @@ fn a_line_with_an_impossible_past_is_reported() {
         ("max_attempts", 1001.into()),
         ("cause", "boredom".into()),
         ("died_at", "soon".into()),
+        ("enqueued_at", "-infinity".into()),
         ("events", 5.into()),
     ] {
         let mut line = line.clone();
