@@ -37,6 +37,9 @@ BEGIN
     PERFORM redrive.check_name('queue', failure ->> 'queue'), redrive.check_name('kind', kind), redrive.refuse(CASE
         WHEN octet_length(failure ->> 'group_key') NOT BETWEEN 1 AND 200
             THEN format('the group is %s bytes; it must be 1 to 200', octet_length(failure ->> 'group_key'))
+        -- A dump could not write much larger ones.
+        WHEN octet_length(bytes) > 268435456
+            THEN format('the captured bytes are %s bytes; the limit is 268435456', octet_length(bytes))
         WHEN jsonb_typeof(headers) <> 'object' OR octet_length(headers::text) > 65536
             THEN 'the headers must be a JSON object of at most 65536 bytes'
     END);
