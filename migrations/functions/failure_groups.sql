@@ -87,14 +87,16 @@ AS $$
 $$;
 
 -- Returns the group of a letter according to the rules: the part of its group, the group into which that is merged, the
--- part of this, and again the group into which that is merged.
+-- part of this, and so on, at most ten times.
 CREATE OR REPLACE FUNCTION redrive.ruled_group(letter redrive.dead_letters) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    place bigint := letter.group_id;
+    place  bigint := letter.group_id;
+    before bigint;
 BEGIN
-    FOR step IN 1..2 LOOP
+    FOR step IN 1..10 LOOP
+        before := place;
         place := redrive.merged_group(coalesce((
             SELECT redrive.group_of(
                     s.queue, s.kind, s.error_class, format('%s [error %s]', s.title, s.pattern), letter.version,
@@ -106,6 +108,7 @@ BEGIN
                 ORDER BY r.id
                 LIMIT 1
             ) s), place));
+        EXIT WHEN place = before;
     END LOOP;
     RETURN place;
 END

@@ -94,6 +94,19 @@ fn a_group_is_split_by_a_pattern_of_the_message() {
 }
 
 #[test]
+fn a_part_of_a_part_is_split_again() {
+    let (_test, db, mut client) = TestDatabase::with_handle();
+    let mut last = die(&mut client, "E", "shard 29 is down");
+    for pattern in ["shard", "shard 2", "shard 29"] {
+        assert_eq!(split(&db, last, pattern), 1);
+        let part = scalar(&mut client, "SELECT group_id FROM redrive.dead_letters");
+        assert_ne!(part, last);
+        last = part;
+    }
+    assert_eq!(die(&mut client, "E", "shard 29 is down"), last);
+}
+
+#[test]
 fn letters_in_every_state_move_in_batches() {
     let (_test, db, mut client) = TestDatabase::with_handle();
     let messages = ["card declined", "no such customer"];
