@@ -14,12 +14,15 @@ AS $$
 DECLARE
     conditions CONSTANT text := redrive.filter_letters(filter);
     in_order   CONSTANT text := ' ORDER BY l.died_at DESC, l.id DESC LIMIT $3';
+    states     CONSTANT text[] := redrive.filter_values(filter -> 'state');
     page       CONSTANT text := (
         SELECT string_agg(
             '(SELECT l.id, l.died_at FROM redrive.dead_letters l WHERE l.state ' || s.comparison || ' ''redriving'' AND ('
             '$2 IS NULL OR (l.died_at, l.id) < (SELECT b.died_at, b.id FROM redrive.dead_letters b WHERE b.id = $2)) AND '
             || conditions || in_order || ')', ' UNION ALL ')
-        FROM (VALUES ('<>'), ('=')) AS s (comparison));
+        FROM (VALUES ('<>'), ('=')) AS s (comparison)
+        -- The planner would read all of them to find none in the states of the filter.
+        WHERE CASE s.comparison WHEN '=' THEN 'redriving' = ANY (states) ELSE states <> '{redriving}' END IS NOT FALSE);
 BEGIN
     IF archived THEN
         RETURN QUERY EXECUTE

@@ -157,3 +157,15 @@ fn the_pages_of_a_class_continue_where_the_last_one_ended() {
     }
     assert_eq!(seen, (1..=25).collect::<Vec<i64>>());
 }
+
+#[test]
+fn a_list_of_letters_that_wait_reads_none_that_are_redriving() {
+    let (test, _, _) = TestDatabase::with_letters(3);
+    let mut client = test.client();
+    client.sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, state)
+             SELECT 'orders', 'order', 'exhausted', 'E', 'e', '{}', now(), 'redriving' FROM generate_series(1, 20000);
+             ANALYZE redrive.dead_letters");
+    let list = "SELECT * FROM redrive.list_letters('{\"state\": [\"open\", \"quarantined\"]}')";
+    let reading = fewest_pages(&mut client, list);
+    assert!(reading.pages < 300, "{reading:?}");
+}
