@@ -53,8 +53,8 @@ impl Schedules<'_> {
     /// order of the schedules.
     ///
     /// Call this when the program starts; its role needs the profession app or operator, and operator for a policy. A schedule that is the
-    /// same keeps its next tick, so ticks that were missed while the program was down are not lost. All are checked before the first is set; each is set in
-    /// its own transaction. A schedule that the program no longer has stays until you [remove](Self::remove) it.
+    /// same keeps its next tick, so ticks that were missed while the program was down are not lost. Each is set in its own
+    /// transaction, so if the database refuses one, those before it are set. A schedule that the program no longer has stays until you [remove](Self::remove) it.
     ///
     /// # Errors
     /// As [`set`](Self::set).
