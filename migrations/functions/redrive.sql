@@ -40,7 +40,10 @@ BEGIN
         || CASE WHEN forced THEN '' ELSE ' AND l.redacted IS NULL' END
         || ' AND ' || redrive.filter_letters(redrive_letters.filter)
         || ' ORDER BY ' || redrive.redrive_order(redrive_letters.filter) || ' LIMIT $2)'
-        INTO chosen USING redrive_letters.filter, redrive.limit_of('max_letters', max_letters);
+        INTO chosen USING redrive_letters.filter, least(redrive.limit_of('max_letters', max_letters), 20001);
+    -- The transaction holds all of them, and their unique keys, for which enqueues wait.
+    PERFORM redrive.refuse(CASE WHEN cardinality(chosen) > 20000
+        THEN 'more than 20000 letters match; create a redrive run, or set a limit' END);
     sent := ARRAY(
         SELECT b.id
         FROM redrive.send_back(

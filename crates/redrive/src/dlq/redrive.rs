@@ -74,11 +74,11 @@ impl Dlq<'_> {
     /// Redrives open letters, oldest death first. Those of a diverted group go in the order of their jobs.
     ///
     /// A letter keeps its id, history and priority and gets all its attempts again. The call is
-    /// one transaction with its audit row, and takes up to a minute: use a
-    /// [run](crate::dlq::runs::Runs::create) for hundreds of thousands of letters.
+    /// one transaction with its audit row: create a [run](crate::dlq::runs::Runs::create) for more than
+    /// 20,000 letters.
     ///
     /// # Errors
-    /// If the database fails.
+    /// *Invalid* if more than 20,000 letters match and the filter has no lower limit; if the database fails.
     pub fn redrive(&self, filter: &LetterFilter, operator: &Operator) -> Result<Redriven> {
         self.redrive_with(filter, &RedriveOptions::new(), operator)
     }
