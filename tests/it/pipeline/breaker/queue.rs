@@ -64,17 +64,25 @@ fn a_probe_that_ran_no_handler_keeps_the_breaker_open() {
 
 #[test]
 fn a_queue_whose_jobs_another_breaker_holds_back_is_probed_with_one_of_them() {
-    let (_test, queue, mut client) = TestDatabase::with_session();
-    let (gateway, db) = (kept::<Gateway>(), queue.database());
-    for name in ["queue:orders", "payments"] {
-        client.sql(&format!("SELECT redrive.open_breaker('{name}', '1 hour')"));
+    for is_limited in [false, true] {
+        let (_test, queue, mut client) = TestDatabase::with_session();
+        let (gateway, db) = (kept::<Gateway>(), queue.database());
+        if is_limited {
+            let limit = RateLimit::per(100, HOUR);
+            queue
+                .limit_rate(RateLimited::Queue, limit, &maria())
+                .unwrap();
+        }
+        for name in ["queue:orders", "payments"] {
+            client.sql(&format!("SELECT redrive.open_breaker('{name}', '1 hour')"));
+        }
+        client.sql("UPDATE redrive.breakers SET kinds = '{order}' WHERE name = 'payments'");
+        let worker = worker(&queue).runs(gateway.handler());
+        for (number, name) in [(1, "queue:orders"), (2, "payments")] {
+            queue.enqueue(&Order { number }).unwrap();
+            waited(&mut client);
+            is(db, name, BreakerState::Closed);
+        }
+        finish(&queue, worker);
     }
-    client.sql("UPDATE redrive.breakers SET kinds = '{order}' WHERE name = 'payments'");
-    let worker = worker(&queue).runs(gateway.handler());
-    for (number, name) in [(1, "queue:orders"), (2, "payments")] {
-        queue.enqueue(&Order { number }).unwrap();
-        waited(&mut client);
-        is(db, name, BreakerState::Closed);
-    }
-    finish(&queue, worker);
 }

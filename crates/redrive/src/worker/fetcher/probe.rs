@@ -26,6 +26,7 @@ impl Fetcher {
             // Other breakers hold back all jobs, so one of those is the probe.
             let mut plan = plan.clone();
             plan.except.clear();
+            self.ask_again();
             claimed = self.round(1, &plan)?;
             goes_on = self.searches_on(&plan);
         }
