@@ -78,3 +78,22 @@ fn a_job_of_a_high_priority_does_not_wait_for_the_backlog_before_it() {
     assert!(before < 100_000, "{before} jobs before it");
     stop(worker);
 }
+
+#[test]
+fn a_worker_without_tokens_does_not_look_for_jobs_of_its_backlog() {
+    let (_test, queue, mut client) = TestDatabase::with_session();
+    backlog(&mut client, "hold");
+    let limit = RateLimit::per(1, DAY);
+    queue
+        .limit_rate(RateLimited::Queue, limit, &maria())
+        .unwrap();
+    let worker = worker(&queue).runs(|_: &Job<Hold>| Ok(()));
+    done(&worker, 1);
+    let (before, since) = (worker.stats().looks, Instant::now());
+    wait_until("a second", SOON, || {
+        since.elapsed() > Duration::from_secs(1)
+    });
+    let looks = worker.stats().looks - before;
+    assert!(looks < 1000, "{looks} looks");
+    stop(worker);
+}

@@ -13,6 +13,7 @@ use crate::pipeline::gates::LimitStatus;
 use crate::sync::Instant;
 use crate::worker::breaker_state::ClaimPlan;
 use crate::worker::claimer::add;
+use crate::worker::source::Sources;
 
 /// When to claim under a limit again.
 pub(super) struct LimitedTurn {
@@ -37,6 +38,8 @@ impl Fetcher {
             .retain(|limit, turn| plan.limits.contains(limit) && (turn.lacks_tokens || !woken));
         let limits_queue = plan.limits_queue();
         if limits_queue {
+            // No job is claimed without a token, so only the limits say when to look again.
+            self.claimer.source = Sources::default().of(None, &[]);
             self.promote_when_due()?;
             if std::mem::take(&mut self.woken) {
                 self.promote()?;
