@@ -94,13 +94,12 @@ impl DueSearch {
 
     /// Records a promotion that failed. One that exceeds the timeout must not be the next one again.
     pub(crate) fn note_failure(&mut self, asked_at: Instant, took: Duration) {
-        let was_whole = self.is_whole(asked_at);
-        if was_whole || took > LONG {
+        if self.is_whole(asked_at) {
             self.whole_at = Some(asked_at + took * SHARE);
-        }
-        if !was_whole && took > LONG {
-            // Those that read all due rows find what was due until now.
+        } else if took > LONG {
             (self.mark, self.stored_at) = (Some(FUTURE), None);
+            // Finds what was due until now. Soon, because perhaps the server was away.
+            self.whole_at = Some(asked_at + took * 2);
         }
     }
 
