@@ -92,6 +92,25 @@ fn a_batch_that_is_not_full_starts_after_the_linger_time() {
 }
 
 #[test]
+fn a_batch_starts_while_the_next_claim_waits_for_the_database() {
+    let (test, queue) = TestDatabase::with_orders();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let batches = kept::<Batches>();
+    let options = BatchOptions::new(10).linger(Duration::from_millis(500));
+    let builder = worker(&queue).handle_batch(options, batches.handler());
+    let worker = builder.started();
+    test.reaches("leases", 1);
+    // A claim waits two seconds for this lock.
+    let lock = test.begins("LOCK TABLE redrive.jobs");
+    let locked_at = Instant::now();
+    wait_until("the batch", SOON, || batches.sizes() == [1]);
+    let waited = locked_at.elapsed();
+    assert!(waited < Duration::from_millis(1500), "{waited:?}");
+    drop(lock);
+    stop(worker);
+}
+
+#[test]
 fn follow_ups_and_checkpoints_belong_to_single_jobs_of_a_batch() {
     let (_test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(2)).unwrap();

@@ -74,16 +74,13 @@ pub(crate) fn work(fetchers: &mut [Fetcher]) {
         wait(fetchers, &shared);
     }
     for fetcher in fetchers {
-        start_due(&fetcher.state, &fetcher.slots);
+        fetcher.start_batches();
     }
 }
 
 /// Waits until a fetcher or a batch is due.
 fn wait(fetchers: &[Fetcher], shared: &Shared) {
-    let batches = fetchers
-        .iter()
-        .filter_map(|fetcher| start_due(&fetcher.state, &fetcher.slots));
-    let batch = batches.min();
+    let batch = fetchers.iter().filter_map(Fetcher::start_batches).min();
     let now = Instant::now();
     if fetchers.iter().any(|fetcher| fetcher.is_due(now)) {
         return;
@@ -185,6 +182,11 @@ impl Fetcher {
             Next::At(_) => false,
         };
         is_called || self.next.at() <= now
+    }
+
+    /// Starts the batches that are due. Returns when the next one is.
+    fn start_batches(&self) -> Option<Instant> {
+        start_due(&self.state, |batch| self.slots.give(batch))
     }
 
     /// Claims once. Returns when to claim again.

@@ -38,30 +38,30 @@ pub(crate) fn gather(
     }
     state.set_batch_size(size);
     if size > 0 {
-        start(state, slots, &mut gathering);
+        start(state, |batch| slots.give(batch), &mut gathering);
         // The fetcher wakes when the next one is due.
         state.shared.jobs.ring();
     }
     single
 }
 
-/// Takes the batches that have lingered long enough to the slots. Returns when the next one is due.
-pub(crate) fn start_due(state: &State, slots: &Giver<QueuedChunk>) -> Option<Instant> {
+/// Gives the batches that have lingered long enough to the slots. Returns when the next one is due.
+pub(crate) fn start_due(state: &State, give: impl Fn(QueuedChunk)) -> Option<Instant> {
     let mut gathering = lock(state.gathering.as_ref()?);
     if state.shared.stopping.is_set() || gathering.next_due()? <= Instant::now() {
-        start(state, slots, &mut gathering);
+        start(state, give, &mut gathering);
     }
     gathering.next_due()
 }
 
-fn start(state: &State, slots: &Giver<QueuedChunk>, gathering: &mut Gathering<ClaimedJob>) {
+fn start(state: &State, give: impl Fn(QueuedChunk), gathering: &mut Gathering<ClaimedJob>) {
     let batches = match state.shared.stopping.is_set() {
         // The slots hand them back.
         true => gathering.take_all(),
         false => gathering.take_due(Instant::now()),
     };
     for batch in batches {
-        slots.give((state.place, Chunk::Together(batch)));
+        give((state.place, Chunk::Together(batch)));
     }
     state.set_missing(gathering.missing());
 }

@@ -2,8 +2,10 @@
 //!
 //! It must work while the database does not, because it stops handlers whose jobs may already
 //! belong to another worker. It also gives jobs that wait behind a slow one to the other slots, releases
-//! them if all slots are slow, and sends the verdicts of slots that run slow ones.
+//! them if all slots are slow, sends the verdicts of slots that run slow ones, and starts the batches that are due while
+//! the fetcher waits for the database.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::RecvTimeoutError;
 use crate::worker::conclusion::decided;
+use crate::worker::gatherer::start_due;
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::queues::Queues;
 use crate::worker::settler::Message;
@@ -98,6 +101,11 @@ impl Watched {
             context.state.shared.left.ring();
         }
         self.replace_overdue();
+        let (users, jobs) = (self.pool.users(), &self.pool.slots().jobs);
+        // At a stop, the fetcher hands them back.
+        for context in users.filter(|it| !it.state.shared.stopping.is_set()) {
+            start_due(&context.state, |batch| jobs.give_back(iter::once(batch)));
+        }
         give_back(&self.pool, now);
     }
 
