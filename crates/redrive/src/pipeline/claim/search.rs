@@ -227,7 +227,9 @@ impl Search {
             (Place::Whole { .. }, Look::Whole) if took > SLOW => {
                 self.measure_again(asked_at + took);
             }
-            (Place::Windowed(windows), _) => windows.note_failure(asked_at, took),
+            (Place::Windowed(windows), look) => {
+                windows.note_failure(asked_at, took, matches!(look, Look::Sweep(_)));
+            }
             (Place::Unknown | Place::Whole { .. }, _) => {}
         }
     }

@@ -260,13 +260,15 @@ impl Windows {
         self.reads_tail = has_passed && self.is_behind();
     }
 
-    /// Records a claim that failed after this time.
-    pub(crate) fn note_failure(&mut self, asked_at: Instant, took: Duration) {
+    /// Records a claim that failed after this time, and whether it was one of the sweep.
+    pub(crate) fn note_failure(&mut self, asked_at: Instant, took: Duration, is_sweep: bool) {
         if took > LONG {
             self.width = (self.width / 8).max(MIN_WIDTH);
             self.reads_tail = false;
         }
-        self.sweep.due_at = Some(asked_at + took * SHARE);
+        if is_sweep {
+            self.sweep.due_at = Some(asked_at + took * SHARE);
+        }
     }
 
     /// Returns the time until the sweep may claim. `None`: the front comes first.

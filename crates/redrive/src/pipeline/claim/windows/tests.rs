@@ -90,7 +90,7 @@ fn the_width_of_a_window_follows_the_time_it_takes() {
     }
     assert!(claims < 60, "{claims} claims");
     for _ in 0..100 {
-        windows.note_failure(Instant::now(), 10_000 * MS);
+        windows.note_failure(Instant::now(), 10_000 * MS, true);
     }
     assert_eq!(windows.width, MIN_WIDTH);
 }
@@ -247,8 +247,10 @@ fn a_sweep_takes_a_twentieth_of_the_time() {
     let window = windows.window();
     windows.note_sweep(&window, now, 20 * MS, Fill::Partial, 0);
     assert_eq!(windows.sweep_in(now), Some(400 * MS));
-    windows.note_failure(now, 10 * MS);
+    windows.note_failure(now, 10 * MS, true);
     assert_eq!(windows.sweep_in(now), Some(200 * MS));
+    windows.note_failure(now, 10_000 * MS, false);
+    assert_eq!(windows.sweep_in(now), Some(200 * MS), "of the front");
 }
 
 #[test]
