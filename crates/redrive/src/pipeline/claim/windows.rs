@@ -35,6 +35,8 @@ use crate::sync::Instant;
 const SHORT: Duration = Duration::from_millis(10);
 /// A window that took more is halved.
 pub(crate) const LONG: Duration = Duration::from_millis(25);
+/// The time that a claim takes for each of its jobs, apart from its windows.
+const MOVING: Duration = Duration::from_micros(50);
 const FIRST_WIDTH: i64 = 8192;
 const MIN_WIDTH: i64 = 1024;
 const MAX_WIDTH: i64 = 1 << 40;
@@ -224,8 +226,9 @@ impl Windows {
                 self.sweep.due_at = Some(self.sampled_at);
             }
         }
-        let (mut first_rank, mut last_rank) = (None, i32::MAX);
+        let (mut jobs, mut first_rank, mut last_rank) = (0, None, i32::MAX);
         for (rank, id) in claimed {
+            jobs += 1;
             last_rank = rank;
             let passed = match (front.ends.get(&rank), got) {
                 // One of the newest.
@@ -255,7 +258,7 @@ impl Windows {
         }
         let has_passed = first_rank.is_none() || front.ends.range(..read_below).next().is_some();
         if has_passed {
-            self.adapt(took);
+            self.adapt(took.saturating_sub(MOVING * jobs));
         }
         self.reads_tail = has_passed && self.is_behind();
     }
@@ -329,7 +332,7 @@ impl Windows {
         is_needed
     }
 
-    /// Adapts the width to the time that a claim took which returned nothing.
+    /// Adapts the width to the time that windows without a job took.
     fn adapt(&mut self, took: Duration) {
         if took < SHORT {
             // A window eight times as wide takes eight times as long at most.
