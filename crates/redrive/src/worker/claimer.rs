@@ -62,13 +62,12 @@ impl Claimer {
         let mut claimed = Vec::new();
         for scan in self.scans(&self.source.clone())? {
             let room = limit - claimed.len();
-            let lead = match self.tokens {
-                Some(_) => 0,
-                None => self.lead(room),
+            let lead = match scan {
+                Scan::FromMarks if self.tokens.is_none() => self.lead(room),
+                Scan::FromMarks | Scan::Full | Scan::Gaps | Scan::Sweep => 0,
             };
             let mut more = self.claim_from(scan, lead, room);
-            let is_past = scan == Scan::FromMarks && lead > 0;
-            if is_past && more.as_ref().is_ok_and(Vec::is_empty) {
+            if lead > 0 && more.as_ref().is_ok_and(Vec::is_empty) {
                 // Nothing lies past the other workers' batches, but they may have skipped some jobs.
                 more = self.claim_from(scan, 0, room);
             }
@@ -81,8 +80,7 @@ impl Claimer {
         Ok(claimed)
     }
 
-    /// Claims with this scan. One from the marks starts `lead` ids after them; that of a whole queue which is full measures
-    /// the queue again, because the others claim from it, too.
+    /// Claims with this scan. One from the marks starts `lead` ids after them.
     fn claim_from(&mut self, scan: Scan, lead: i64, limit: usize) -> Result<Vec<ClaimedJob>> {
         let answer = self.scan(
             "claim jobs",

@@ -16,9 +16,11 @@ use crate::sync::Instant;
 /// takes a few milliseconds.
 pub(crate) const SMALL_BYTES: i64 = 2 * 1024 * 1024;
 /// After a claim that took this long and found little, or five times as long, the queue is measured again.
-const SLOW: Duration = Duration::from_millis(10);
+const SLOW: Duration = Duration::from_millis(2);
+/// A claim of so many jobs leaves dead rows that the next ones had to pass, so the queue is measured again, too.
+const MANY: usize = 500;
 /// How often to measure a queue that claims read whole.
-const MEASURE_EVERY: Duration = Duration::from_secs(1);
+const MEASURE_EVERY: Duration = Duration::from_millis(100);
 
 /// Where the claims of one process on one queue search.
 #[derive(Debug)]
@@ -196,8 +198,7 @@ impl Search {
         match (&mut self.place, look) {
             (Place::Whole { .. }, Look::Whole) => {
                 let is_slow = took > SLOW && fill == Fill::Partial || took > SLOW * 5;
-                // In a large queue, workers that claim full batches step past each other.
-                if is_slow || fill == Fill::Full && ended.lead > 0 {
+                if is_slow || claimed.count() >= MANY {
                     self.measure_again(asked_at + took);
                 }
             }

@@ -33,6 +33,8 @@ use crate::sync::Instant;
 
 /// A window that took less is doubled, and one that took a tenth of it is eight times as wide then.
 const SHORT: Duration = Duration::from_millis(10);
+/// A whole pass of the sweep that took less ends the windows: each claim may read as much.
+const CHEAP: Duration = Duration::from_millis(1);
 /// A window that took more is halved.
 pub(crate) const LONG: Duration = Duration::from_millis(25);
 /// The time that a claim takes for each of its jobs, apart from its windows.
@@ -326,7 +328,7 @@ impl Windows {
         if window.end < window.top {
             return true;
         }
-        let is_needed = self.sweep.pass_took >= SHORT || self.is_behind();
+        let is_needed = self.sweep.pass_took >= CHEAP || self.is_behind();
         self.sweep.at = 0;
         self.sweep.pass_took = Duration::ZERO;
         is_needed

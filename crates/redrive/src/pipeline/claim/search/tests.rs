@@ -111,17 +111,14 @@ fn a_slow_claim_measures_the_queue_again() {
 }
 
 #[test]
-fn a_queue_that_workers_drain_together_is_measured_again() {
+fn a_queue_of_which_many_jobs_are_claimed_is_measured_again() {
     let now = Instant::now();
     let later = now + MEASURE_EVERY;
-    for (lead, asked_at, again) in [(0, later, false), (1000, later, true), (1000, now, false)] {
+    for (jobs, asked_at, again) in [(499, later, false), (500, later, true), (500, now, false)] {
         let mut search = measured(now, 0);
-        let full = Ended {
-            lead,
-            ..ended(asked_at, MS, Fill::Full)
-        };
-        search.note(&Look::Whole, full, std::iter::empty());
-        assert_eq!(search.wants_measure(later, 0).is_some(), again, "{lead}");
+        let full = ended(asked_at, MS, Fill::Full);
+        search.note(&Look::Whole, full, (0..jobs).map(|id| (0, id)));
+        assert_eq!(search.wants_measure(later, 0).is_some(), again, "{jobs}");
     }
 }
 
