@@ -1,5 +1,6 @@
 //! Running jobs that an operator cancels: their handlers learn of it soon, and they do not run again.
 
+use postgres::fallible_iterator::FallibleIterator;
 use redrive_tests::prelude::*;
 
 /// A renewal would tell the handlers, too.
@@ -92,6 +93,27 @@ fn a_cancellation_follows_its_job_past_whoever_locks_the_lease() {
         gate.open();
         stop(worker);
     }
+}
+
+/// At the first look, nobody ran the job.
+#[test]
+fn a_cancellation_tells_the_worker_that_takes_the_job_meanwhile() {
+    let (test, queue) = TestDatabase::with_orders();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    let mut listener = test.client();
+    listener.sql("LISTEN redrive_cancel");
+    let mut claim = test.begins(
+        "WITH gone AS (DELETE FROM redrive.jobs RETURNING *) \
+         INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
+         SELECT gen_random_uuid(), gen_random_uuid(), queue, ARRAY[id], ARRAY[kind::text], ARRAY[payload], \
+                ARRAY[enqueued_at] \
+         FROM gone",
+    );
+    let cancelled = held_up(&test, || queue.cancels(id), || claim.sql("COMMIT"));
+    assert_eq!(cancelled, Cancelled::Asked);
+    let mut notifications = listener.notifications();
+    let told = notifications.timeout_iter(SOON).next().unwrap();
+    has(told.expect("a notification").payload(), &id.to_string());
 }
 
 #[test]

@@ -145,7 +145,13 @@ impl Jobs<'_> {
             let told = session.query(&doing, &sql::TELL_CANCELLED, &[&id])?;
             let (by, reason, was_told) = (operator.by(), operator.given_reason(), !told.is_empty());
             let given: [sql::Parameter<'_>; 4] = [&id, &by, &reason, &was_told];
-            Ok(session.query_one(&doing, &sql::CANCEL_JOB, &given)?.get(0))
+            let outcome: Option<String> =
+                session.query_one(&doing, &sql::CANCEL_JOB, &given)?.get(0);
+            // A worker may have taken the job meanwhile.
+            if !was_told && outcome.as_deref() == Some("asked") {
+                session.query(&doing, &sql::TELL_CANCELLED, &[&id])?;
+            }
+            Ok(outcome)
         })?;
         Ok(match outcome.as_deref() {
             Some("dead") => Cancelled::Dead,
