@@ -110,8 +110,11 @@ DECLARE
     most   CONSTANT bigint := redrive.limit_of('max_rows', max_rows);
     of_job CONSTANT text := redrive.filter_erased_jobs(filter);
     whole  CONSTANT text := redrive.filter_erasure(filter, 't');
-    part   CONSTANT text := 'EXISTS (SELECT FROM redrive.letter_versions v WHERE v.letter_id = t.id AND '
-        || redrive.filter_erasure(filter, 't', 'v') || ')';
+    value  CONSTANT jsonb := filter - '{ids,queue,kind}'::text[];
+    -- The other conditions stand alone, so that an index finds their letters.
+    either CONSTANT text := redrive.filter_letters(filter - 'payload', 't') || ' AND (' || redrive.filter_letters(value, 't')
+        || ' OR EXISTS (SELECT FROM redrive.letter_versions v WHERE v.letter_id = t.id AND '
+        || redrive.filter_letters(value, 'v') || '))';
     page   CONSTANT text := ' ORDER BY t.id LIMIT $2 FOR UPDATE OF t SKIP LOCKED) c';
     stored CONSTANT text := 'SELECT coalesce(array_agg(c.id) FILTER (WHERE c.is_whole), ''{}''), coalesce(array_agg(c.id), ''{}'')'
         ' FROM (SELECT t.id, t.id = ANY ($3) OR ' || whole || ' AS is_whole FROM redrive.';
@@ -123,9 +126,9 @@ BEGIN
     EXECUTE 'SELECT $3 || coalesce(array_agg(c.id), ''{}'') FROM ('
         'SELECT t.id FROM redrive.jobs t CROSS JOIN LATERAL (SELECT (redrive.ready_job(t)).*) j WHERE ' || of_job || page
         INTO jobs USING filter, most, jobs;
-    EXECUTE stored || 'dead_letters t WHERE t.id = ANY ($3) OR t.state <> ''redriving'' AND (' || whole || ' OR ' || part || ')' || page
+    EXECUTE stored || 'dead_letters t WHERE t.id = ANY ($3) OR t.state <> ''redriving'' AND ' || either || page
         INTO letters, touched USING filter, most, jobs;
-    EXECUTE stored || 'archived_letters t WHERE ' || whole || ' OR ' || part || page
+    EXECUTE stored || 'archived_letters t WHERE ' || either || page
         INTO archived, others USING filter, most, '{}'::bigint[];
     touched := touched || others;
     -- A job goes with its letter.
