@@ -39,7 +39,6 @@ DECLARE
         'USAGE ON SEQUENCE job_id',
         'SELECT (id), INSERT (id, segment, rank, queue, kind, payload, meta) ON jobs',
         'INSERT (id, run_at, queue, kind, payload, meta) ON jobs_delayed',
-        'SELECT ON unique_keys, unique_windows',
         'INSERT (segment, queue, keys, counts) ON metric_deltas',
         'SELECT ON ring, metric_ring',
         'SELECT (queue, waiting, expires_at) ON workers',

@@ -194,7 +194,7 @@ pub(super) const VERBS: &[Verb] = &[
     verb("look at queues", READERS, |on| on.sql("SELECT * FROM redrive.queues")),
     verb("read why there was a run", READERS, |on| on.sql("SELECT reason FROM redrive.runs")),
     verb("look at workers", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT host, slots FROM redrive.workers")),
-    verb("read the keys of jobs", &[Enqueuer, Worker, Profession::Operator, Reader], |on| on.sql("SELECT key FROM redrive.unique_keys LIMIT 1")),
+    verb("read the keys of jobs", READERS, |on| on.sql("SELECT key FROM redrive.unique_keys LIMIT 1")),
     verb("read totals", &[Reader, Exporter], |on| on.sql("SELECT * FROM redrive.metric_totals()")),
     verb("read the numbers of queues", &[Reader, Exporter], |on| on.sql("SELECT * FROM redrive.metrics_queues()")),
     verb("read the numbers of the server", &[Exporter], |on| on.sql("SELECT * FROM redrive.metrics_server()")),
