@@ -55,6 +55,9 @@ BEGIN
         FROM redrive.archived_letters a
         CROSS JOIN LATERAL redrive.readmitted(ROW(a.*)::redrive.dead_letters, event) u
         WHERE a.id = ANY (page)
+            -- An insert would first find its group, or create it.
+            AND NOT EXISTS (SELECT FROM redrive.dead_letters k WHERE k.id = a.id)
+            AND NOT EXISTS (SELECT FROM redrive.dead_letters k WHERE k.source = a.source AND k."position" = a."position")
         ORDER BY a.id
         FOR UPDATE OF a
         ON CONFLICT DO NOTHING

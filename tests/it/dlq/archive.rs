@@ -147,8 +147,10 @@ fn a_letter_whose_place_is_taken_stays_in_the_archive() {
     test.client()
         .change("INSERT INTO redrive.dead_letters (id, queue, kind, cause, error_class, error_message, payload, enqueued_at) \
              VALUES ($1, 'orders', 'order', 'rejected', 'c', 'm', '{}', now())", &[&by_id.get()]);
+    test.sql("DELETE FROM redrive.groups WHERE error_class = 'Rejected'");
     let restored = db.dlq().restore(&LetterFilter::new(), &maria()).unwrap();
     assert_eq!((restored.letters.len(), restored.audit), (0, None));
+    assert_eq!(test.count("groups WHERE error_class = 'Rejected'"), 0);
     assert_eq!(restored.left, [by_id, captured]);
     assert_eq!(db.dlq().count_archived(&LetterFilter::new()).unwrap(), 2);
     test.fails(1, "dlq archive restore orders --yes")
