@@ -9,10 +9,10 @@ use crate::selection::WORDS;
 /// Erase everything about a person or tenant: jobs, letters and their traces
 ///
 /// Without --yes this is a dry run. The conditions select by payload or id, and perhaps by queue and
-/// kind. Waiting jobs, letters with their versions, and archived letters are deleted. Samples and
-/// details of their failure groups, and conditions in the audit log and in ended runs that name the
-/// values, become `[erased]`. The audit log keeps who erased, when and how much, but not the
-/// conditions. This cannot be undone. Do not name the person in the reason.
+/// kind. Waiting jobs, letters with their versions, and archived letters are deleted. Details of
+/// their failure groups, titles of those that have no other letter, and conditions in the audit log
+/// and in ended runs that name the values, become `[erased]`. The audit log keeps who erased, when
+/// and how much, but not the conditions. This cannot be undone. Do not name the person in the reason.
 #[derive(Args, Debug)]
 #[command(
     mut_arg(WORDS, |words| words.required(true)),
