@@ -25,12 +25,20 @@ BEGIN
         WHEN set_group_policy.on_death <> 'continue' AND set_group_policy.mode <> 'ordered'
             THEN 'only an ordered group can be held or diverted by a death'
     END);
+    -- A program sets it at each start, and must not wait for a capture in an open transaction, which locks it.
+    IF EXISTS (
+        SELECT FROM redrive.group_policies p
+        WHERE p.queue = set_group_policy.queue
+            AND (p.mode, p.job_limit, p.on_death)
+                = (set_group_policy.mode, coalesce(set_group_policy.job_limit, 1), set_group_policy.on_death))
+    THEN
+        RETURN NULL;
+    END IF;
     INSERT INTO redrive.group_policies AS p (queue, mode, job_limit, on_death)
     VALUES (set_group_policy.queue, set_group_policy.mode, coalesce(set_group_policy.job_limit, 1), set_group_policy.on_death)
     ON CONFLICT ON CONSTRAINT group_policies_pkey DO UPDATE
     SET mode = excluded.mode, job_limit = excluded.job_limit, on_death = excluded.on_death
     WHERE (p.mode, p.job_limit, p.on_death) <> (excluded.mode, excluded.job_limit, excluded.on_death);
-    -- A program sets it at each start.
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;

@@ -33,6 +33,17 @@ fn a_policy_that_is_the_same_writes_no_audit() {
     }
 }
 
+/// A program sets it at each start.
+#[test]
+fn a_policy_that_is_the_same_waits_for_no_capture_in_an_open_transaction() {
+    let (test, queue) = with_policy(HOLD);
+    let _open = test.begins(
+        r"SELECT redrive.capture('kafka', '1', 'orders', 'order', '\x7b7d', group_key => 'a')",
+    );
+    queue.set_group_policy(HOLD, &maria()).unwrap();
+    assert_eq!(test.count("audit"), 1);
+}
+
 #[test]
 fn jobs_that_wait_run_after_any_change_of_the_policy() {
     for (before, after) in [
