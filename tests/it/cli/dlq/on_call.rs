@@ -101,3 +101,15 @@ fn the_way_from_the_screen_to_closed_groups_fits_into_80_columns() {
     stop(worker);
     assert_eq!(in_state(&queue, LetterState::Recovered), 599);
 }
+
+#[test]
+fn the_screen_keeps_failures_apart_whose_titles_were_erased() {
+    let (test, queue) = TestDatabase::with_orders();
+    for message in ["no funds", "no such card"] {
+        let event = ForeignFailure::new("kafka", message, "orders", "order", "{}");
+        queue.captures(&event.error("Declined", message));
+    }
+    test.sql("UPDATE redrive.groups SET title = '[erased]'");
+    let screen = test.run("dlq --json").json();
+    assert_eq!(screen["failures"].as_array().map(Vec::len), Some(2));
+}

@@ -28,7 +28,9 @@ pub(super) struct Failure<'a> {
 pub(super) fn failures(groups: &[FailureGroup]) -> Vec<Failure<'_>> {
     let mut alike: BTreeMap<_, Vec<&FailureGroup>> = BTreeMap::new();
     for group in groups {
-        let failure = (&group.queue, &group.error_class, &group.title);
+        // An erased title says nothing of the failure.
+        let apart = (group.title == "[erased]").then_some(group.id.get());
+        let failure = (&group.queue, &group.error_class, &group.title, apart);
         alike.entry(failure).or_default().push(group);
     }
     let mut failures: Vec<Failure<'_>> = alike.into_values().map(Failure::of).collect();
