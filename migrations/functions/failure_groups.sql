@@ -9,8 +9,8 @@ BEGIN ATOMIC
 END;
 
 -- Finds or creates the group of a failure. An error class with 1,000 groups has messages that masking
--- cannot unify; its further failures share one last group. `identity` decides instead of the title, which a redaction or
--- an erasure may change.
+-- cannot unify; its further failures share one last group. A group whose title was erased gets that of its next failure.
+-- `identity` decides instead of the title, which a redaction or an erasure may change.
 CREATE OR REPLACE FUNCTION redrive.group_of(
     queue text, kind text, error_class text, title text, version text, identity text DEFAULT NULL
 ) RETURNS bigint
@@ -20,8 +20,16 @@ DECLARE
     shown text := title;
     print uuid := redrive.fingerprint(queue, kind, error_class, coalesce(identity, title));
     found_id bigint;
+    found_title text;
 BEGIN
-    SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
+    SELECT g.id, g.title INTO found_id, found_title FROM redrive.groups g WHERE g.fingerprint = print;
+    IF found_title = '[erased]' THEN
+        -- If another session changes the group, the failure after this one tries again: a statement may write letters of
+        -- several groups, in any order.
+        UPDATE redrive.groups g SET title = shown
+        FROM (SELECT e.id FROM redrive.groups e WHERE e.id = found_id FOR NO KEY UPDATE SKIP LOCKED) e
+        WHERE g.id = e.id;
+    END IF;
     IF found_id IS NULL AND 1000 <= (
         SELECT count(*) FROM (
             SELECT FROM redrive.groups g

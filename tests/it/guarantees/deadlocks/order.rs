@@ -233,6 +233,22 @@ fn what_changes_failure_groups_waits_for_a_fold_before_it_locks_one() {
     }
 }
 
+/// A statement writes letters of several groups in any order, so it must not wait for a group that exists.
+#[test]
+fn a_failure_waits_for_no_session_that_changes_its_erased_group() {
+    let (test, db, mut client) = TestDatabase::with_handle();
+    let fails = |position| db.captures(&foreign(position).error("Declined", "no funds"));
+    fails("0/1");
+    client.sql("UPDATE redrive.groups SET title = '[erased]'");
+    let mut change = test.begins("SELECT FROM redrive.groups FOR UPDATE");
+    fails("0/2");
+    let title = "SELECT title FROM redrive.groups";
+    assert_eq!(client.ask::<String>(title, &[]), "[erased]");
+    change.sql("COMMIT");
+    fails("0/3");
+    assert_eq!(client.ask::<String>(title, &[]), "no funds");
+}
+
 /// Makes the first change of a letter fail as a deadlock victim; later ones succeed.
 fn make_a_victim(test: &TestDatabase) {
     test.sql("CREATE SEQUENCE public.victims");
