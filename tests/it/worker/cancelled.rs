@@ -113,7 +113,7 @@ fn a_cancellation_tells_the_worker_that_takes_the_job_meanwhile() {
     assert_eq!(cancelled, Cancelled::Asked);
     let mut notifications = listener.notifications();
     let told = notifications.timeout_iter(SOON).next().unwrap();
-    has(told.expect("a notification").payload(), &id.to_string());
+    has(told.expect("a notification").payload(), id.to_string());
 }
 
 #[test]

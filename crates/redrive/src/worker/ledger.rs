@@ -30,7 +30,7 @@ pub(crate) struct Ledger {
 pub(crate) struct Account {
     pub(crate) lease: LeaseId,
     /// Jobs without a verdict.
-    left: usize,
+    pub(crate) left: usize,
     /// Verdicts to write.
     pub(crate) settlements: Vec<Settlement>,
     /// When they must be written. `None`: there are none.
@@ -94,11 +94,6 @@ impl Ledger {
         }
         account.left = account.left.saturating_sub(1);
         account.settlements.push(settlement);
-    }
-
-    /// Takes back a lease with jobs left, whose verdicts are written.
-    pub(crate) fn keep(&mut self, written: Account) {
-        self.open(written.lease, written.left);
     }
 
     /// Takes back a lease that could not be written, to write it later.

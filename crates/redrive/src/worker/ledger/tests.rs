@@ -42,7 +42,7 @@ fn takes(ledger: &mut Ledger, now: Instant, flush: Flush, expected: &[(usize, bo
     let of = |due: &Account| (due.settlements.len(), due.ends(), due.is_done());
     assert_eq!(due.iter().map(of).collect::<Vec<_>>(), expected);
     let open = due.into_iter().filter(|lease| !lease.ends());
-    open.for_each(|lease| ledger.keep(lease));
+    open.for_each(|lease| ledger.open(lease.lease, lease.left));
 }
 
 #[test]

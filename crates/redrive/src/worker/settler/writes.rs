@@ -215,7 +215,7 @@ impl Settler<'_> {
         let (ended, open): (Vec<_>, Vec<_>) = leases.into_iter().partition(Account::ends);
         self.state.forget(&ids(&ended));
         for lease in open {
-            self.kept.ledger.keep(lease);
+            self.kept.ledger.open(lease.lease, lease.left);
         }
     }
 
