@@ -269,6 +269,6 @@ fn windows_are_given_up_after_a_cheap_pass() {
         leave(&mut windows, MS);
     }
     leave(&mut windows, MS);
-    assert!(!pass(&mut windows, now, MS).1);
-    assert!(pass(&mut windows, now, SHORT).1);
+    assert!(!pass(&mut windows, now, CHEAP / 2).1);
+    assert!(pass(&mut windows, now, CHEAP).1);
 }
