@@ -25,14 +25,14 @@ AS $$
     SELECT CASE a_limit.burst WHEN 1 THEN 1 ELSE a_limit.burst - redrive.token_refill(a_limit) * redrive.token_hold(a_limit) END
 $$;
 
--- Returns the tokens of a bucket now; all if it is missing. A clock that was set back adds none.
+-- Returns the tokens of a bucket now; none if it is missing. A clock that was set back adds none.
 CREATE OR REPLACE FUNCTION redrive.tokens_now(bucket redrive.rate_buckets, a_limit redrive.rate_limits) RETURNS double precision
     LANGUAGE sql VOLATILE
 AS $$
     SELECT least(
         redrive.token_capacity(a_limit),
-        bucket.tokens + redrive.token_refill(a_limit)
-            * greatest(0, extract(epoch FROM clock_timestamp() - bucket.counted_at)::double precision))
+        coalesce(bucket.tokens + redrive.token_refill(a_limit)
+            * greatest(0, extract(epoch FROM clock_timestamp() - bucket.counted_at)::double precision), 0))
 $$;
 
 -- Sets the rate limit of a queue, of a kind in it, or of each group: at most `starts` jobs start per `period`, in all
