@@ -33,6 +33,8 @@ use crate::sync::Instant;
 
 /// A window that took less is doubled, and one that took a tenth of it is eight times as wide then.
 const SHORT: Duration = Duration::from_millis(10);
+/// A window that took longer has jobs to leave. One without any row takes less, and what follows it comes in its order.
+const LEAVING: Duration = Duration::from_millis(2);
 /// A whole pass of the sweep that took less ends the windows: each claim may read as much.
 const CHEAP: Duration = Duration::from_millis(1);
 /// A window that took more is halved.
@@ -259,10 +261,11 @@ impl Windows {
             }
         }
         let has_passed = first_rank.is_none() || front.ends.range(..read_below).next().is_some();
+        let reading = took.saturating_sub(MOVING * jobs);
         if has_passed {
-            self.adapt(took.saturating_sub(MOVING * jobs));
+            self.adapt(reading);
         }
-        self.reads_tail = has_passed && self.is_behind();
+        self.reads_tail = has_passed && reading > LEAVING && self.is_behind();
     }
 
     /// Records a claim that failed after this time, and whether it was one of the sweep.
