@@ -8,7 +8,8 @@ use redrive_tests::prelude::*;
 use hot::{CALLERS, Hot, WORKERS};
 
 /// The planner settings of the connections of a worker.
-const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan";
+const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; \
+    SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan";
 
 /// The defaults, as on a connection of a caller or a pooler.
 const PLAIN: &str = "RESET ALL";
