@@ -5,7 +5,7 @@
 //! claims deleted and vacuum cannot remove. One claim would read all of them. In a large
 //! queue, a claim therefore reads at most a window of ids per rank. Ids grow, so the windows start at
 //! marks: where the previous claim of this process ended. A claim that finds nothing moves the marks
-//! past its windows. A window takes [5 to 25 ms](LONG) for what it reads. The claims that read the end
+//! past its windows. A window takes [2 to 10 ms](LONG) for what it reads. The claims that read the end
 //! of the queue are the *front*.
 //!
 //! Marks are hints. Three rules keep a stale mark from starving a job:
@@ -32,13 +32,13 @@ use crate::pipeline::claim::mark::IndexRange;
 use crate::sync::Instant;
 
 /// A window that took less is doubled, and one that took a tenth of it is eight times as wide then.
-const SHORT: Duration = Duration::from_millis(10);
+const SHORT: Duration = Duration::from_millis(4);
 /// A window that took longer has jobs to leave. One without any row takes less, and what follows it comes in its order.
 const LEAVING: Duration = Duration::from_millis(2);
 /// A whole pass of the sweep that took less ends the windows: each claim may read as much.
 const CHEAP: Duration = Duration::from_millis(1);
 /// A window that took more is halved.
-pub(crate) const LONG: Duration = Duration::from_millis(25);
+pub(crate) const LONG: Duration = Duration::from_millis(10);
 /// The time that a claim takes for each of its jobs, apart from its windows.
 const MOVING: Duration = Duration::from_micros(50);
 const FIRST_WIDTH: i64 = 8192;
