@@ -80,7 +80,7 @@ fn the_width_of_a_window_follows_the_time_it_takes() {
         leave(&mut windows, took);
         assert_eq!(windows.width, width, "{took:?}");
     }
-    leave(&mut windows, MS / 2);
+    leave(&mut windows, MS / 4);
     assert_eq!(windows.width, 8 * FIRST_WIDTH, "still short");
     // Empty windows reach any id within a few claims.
     let mut claims = 0;
@@ -160,18 +160,18 @@ fn the_newest_jobs_do_not_wait_for_the_marks() {
     assert!(!reads(&of_none.front(0).parts, 0, newest));
     let mut windows = windows(Instant::now(), newest);
     assert!(!reads(&windows.front(0).parts, 0, newest));
-    leave(&mut windows, 20 * MS);
+    leave(&mut windows, 5 * MS);
     let front = windows.front(0);
     for id in [newest - TAIL + 1, newest, newest + MILLION] {
         assert!(reads(&front.parts, 0, id), "{id}");
     }
     // One of them moves no mark to the end, but the window was read.
-    windows.note_front(&front, 0, 20 * MS, Fill::Full, [(0, newest)].into_iter());
+    windows.note_front(&front, 0, 5 * MS, Fill::Full, [(0, newest)].into_iter());
     assert_eq!(windows.marks[&0], 2 * FIRST_WIDTH);
     assert_eq!(windows.marks[&1], FIRST_WIDTH, "its window was not read");
     // Where jobs are found in their order, the newest come last.
     let later = [(0, 2 * FIRST_WIDTH + 5)];
-    claim(&mut windows, 20 * MS, Fill::Full, &later);
+    claim(&mut windows, 5 * MS, Fill::Full, &later);
     assert!(!reads(&windows.front(0).parts, 0, newest));
 }
 
