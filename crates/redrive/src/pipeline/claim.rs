@@ -2,9 +2,9 @@
 
 pub(crate) mod demand;
 pub(crate) mod mark;
+pub(crate) mod measure;
 pub(crate) mod windows;
 pub(crate) mod search;
-pub(crate) mod measure;
 pub(crate) mod turns;
 pub(crate) mod group_walk;
 pub(crate) mod groups;
@@ -25,8 +25,7 @@ use crate::job::new_job::DEFAULT_ATTEMPTS;
 use crate::job::payload::Json;
 use crate::sync::{Instant, Row};
 use demand::Fill;
-use mark::{IndexRange, rank};
-use windows::IdRange;
+use mark::{IdRange, IndexRange, rank};
 
 /// A claim stops at this many bytes of payload, to bound the memory of a batch.
 const MAX_CLAIM_BYTES: i64 = 8 * 1024 * 1024;
@@ -118,8 +117,9 @@ pub(crate) struct ClaimedJob {
 
 impl ClaimedJob {
     /// Returns the rank and the id, which are the place of the job in the claim order.
-    pub(crate) fn place(&self) -> (i32, JobId) {
-        (rank(self.meta.priority, self.meta.generation), self.meta.id)
+    pub(crate) fn place(&self) -> (i32, i64) {
+        let rank = rank(self.meta.priority, self.meta.generation);
+        (rank, self.meta.id.get())
     }
 }
 

@@ -11,7 +11,6 @@ use crate::pipeline::claim::group_walk::GroupLook;
 use crate::pipeline::claim::groups::GroupAnswer;
 use crate::pipeline::claim::mark::{IndexRange, Scan};
 use crate::pipeline::claim::measure::measure;
-use crate::pipeline::claim::search::Ended;
 use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, WantedTokens, claim_one};
 use crate::pipeline::tokens::{ChargedJobs, claim_groups_with_tokens, claim_with_tokens};
@@ -122,7 +121,7 @@ impl Claimer {
         let (state, asked_at) = (Arc::clone(&self.state), Instant::now());
         let look = source.search().look(scan, lead);
         let request = ClaimRequest {
-            parts: look.parts(),
+            parts: look.parts.clone(),
             ..self.request_of(source, limit)
         };
         let answer = state.requesting(limit, || {
@@ -132,16 +131,11 @@ impl Claimer {
         match answer.as_ref().map(charged) {
             Ok(Some(charged)) => {
                 state.hold(&charged.jobs);
-                let ended = Ended {
-                    asked_at,
-                    took,
-                    lead,
-                    fill: charged.fill,
-                };
                 let found = charged.jobs.iter().chain(&charged.put_off);
                 let found = found.map(ClaimedJob::place);
-                let found = found.map(|(rank, id)| (rank, id.get()));
-                source.search().note(&look, ended, found);
+                let mut search = source.search();
+                search.note(&look, asked_at, took, charged.fill, found);
+                drop(search);
                 // The jobs that lacked a token of their group are delayed until then.
                 if let Some(due_at) = charged.due_at {
                     state.note_due(due_at);
@@ -155,25 +149,17 @@ impl Claimer {
 
     fn measure(&mut self, source: &Source) -> Result<()> {
         let bytes = self.state.shared.ring.ready_bytes.load(Ordering::Relaxed);
-        let wants = source.search().wants_measure(Instant::now(), bytes);
-        let Some(ranks) = wants else {
+        let wanted = source.search().wants_measure(Instant::now(), bytes);
+        let Some(ranks_above) = wanted else {
             return Ok(());
         };
         let queue = self.state.config.queue.shared_name();
         let measured = self.call("measure the queue", move |session| {
-            measure(session, &queue, ranks)
+            measure(session, &queue, ranks_above)
         });
-        let mut search = source.search();
-        match measured {
-            Ok(measured) => {
-                search.measured(Instant::now(), measured);
-                Ok(())
-            }
-            Err(error) => {
-                search.not_measured();
-                Err(error)
-            }
-        }
+        let found = measured.as_ref().ok();
+        source.search().measured(Instant::now(), found);
+        measured.map(drop)
     }
 
     /// How many ids after its mark a claim starts: past the batches of the other workers, and past the

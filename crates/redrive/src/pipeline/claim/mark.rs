@@ -34,6 +34,14 @@ impl IndexRange {
     }
 }
 
+/// The ids of a rank after one and up to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IdRange {
+    pub(crate) rank: i32,
+    pub(crate) after: i64,
+    pub(crate) to: i64,
+}
+
 /// Where a claim scans the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scan {

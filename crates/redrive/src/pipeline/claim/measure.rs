@@ -1,24 +1,24 @@
 //! Measures a queue before claims search it.
 
-use super::search::{Measured, Ranks, SMALL_BYTES};
+use crate::db::row::{FromRow, row};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
 
-/// Returns the size of the queue.
-pub(crate) fn measure(session: &mut Session, queue: &str, ranks: Ranks) -> Result<Measured> {
-    let search_above = match ranks {
-        Ranks::Find => SMALL_BYTES,
-        Ranks::Known => i64::MAX,
-    };
-    let row = session.query_one(
-        &format!("measure queue `{queue}`"),
-        &sql::MEASURE_QUEUE,
-        &[&queue, &search_above],
-    )?;
-    Ok(Measured {
-        bytes: row.get("bytes"),
-        newest: row.get("newest_id"),
-        ranks: row.get("ranks"),
-    })
+row! {
+    /// The size of a queue.
+    pub(crate) struct Measured {
+        /// The bytes of the ready jobs of all queues.
+        pub(crate) bytes: i64,
+        pub(crate) newest_id: i64,
+        /// The ranks of its jobs with a priority, if they were looked for.
+        pub(crate) ranks: Vec<i32>,
+    }
+}
+
+/// Returns the size of the queue. Looks for ranks if it has more than this many bytes.
+pub(crate) fn measure(session: &mut Session, queue: &str, ranks_above: i64) -> Result<Measured> {
+    let doing = format!("measure queue `{queue}`");
+    let row = session.query_one(&doing, &sql::MEASURE_QUEUE, &[&queue, &ranks_above])?;
+    Measured::from_row(&row)
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use crate::pipeline::claim::Parts;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::mark::{IndexRange, Scan};
-use crate::pipeline::claim::windows::{Front, Window, Windows};
+use crate::pipeline::claim::measure::Measured;
+use crate::pipeline::claim::windows::{Look, Windows};
 use crate::sync::Instant;
 
 /// The size of all ready jobs, with dead rows, up to which a claim reads its whole queue: as much as
@@ -25,222 +26,132 @@ const MEASURE_EVERY: Duration = Duration::from_millis(100);
 /// Where the claims of one process on one queue search.
 #[derive(Debug)]
 pub(crate) struct Search {
-    place: Place,
-    /// Whether the next measurement looks for ranks.
-    ranks: Ranks,
+    /// The windows of a large queue. `None`: claims read the whole queue.
+    windows: Option<Windows>,
+    /// When a queue that is read whole was measured, or all of it was read in a moment. `None`: it must be measured.
+    measured_at: Option<Instant>,
     /// The size of the queue when it was measured.
     bytes: i64,
-}
-
-#[derive(Debug)]
-enum Place {
-    /// Not measured yet.
-    Unknown,
-    /// In the whole queue, which is short, or all of which was read in a moment.
-    Whole { measured_at: Instant },
-    /// In windows.
-    Windowed(Windows),
-}
-
-/// Whether to look for the ranks of ready jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ranks {
-    Find,
-    /// They are known, or looking for them failed.
-    Known,
-}
-
-/// The size of a queue.
-#[derive(Debug)]
-pub(crate) struct Measured {
-    /// The bytes of the ready jobs of all queues.
-    pub(crate) bytes: i64,
-    pub(crate) newest: i64,
-    /// The ranks of its jobs with a priority, if they were looked for.
-    pub(crate) ranks: Vec<i32>,
-}
-
-/// The parts of the index that a claim reads.
-#[derive(Debug)]
-pub(crate) enum Look {
-    Whole,
-    Gaps(Vec<IndexRange>),
-    Front(Front),
-    Sweep(Window),
-}
-
-impl Look {
-    pub(crate) fn parts(&self) -> Parts {
-        match self {
-            Look::Whole => Parts::Ranges(vec![IndexRange::ALL]),
-            Look::Gaps(ranges) => Parts::Ranges(ranges.clone()),
-            Look::Front(front) => Parts::Ids(front.parts.clone()),
-            Look::Sweep(window) => Parts::Ids(window.parts.clone()),
-        }
-    }
-}
-
-/// A claim that returned.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
-    pub(crate) asked_at: Instant,
-    pub(crate) took: Duration,
-    /// How many ids after the marks it started.
-    pub(crate) lead: i64,
-    pub(crate) fill: Fill,
+    /// The size above which the next measurement looks for ranks.
+    ranks_above: i64,
 }
 
 impl Search {
     pub(crate) fn new() -> Search {
         Search {
-            place: Place::Unknown,
-            ranks: Ranks::Find,
+            windows: None,
+            measured_at: None,
             bytes: 0,
+            ranks_above: SMALL_BYTES,
         }
     }
 
-    /// Returns whether to measure the queue, and whether to look for ranks then. `bytes` is the size of
-    /// all queues, as far as known.
-    pub(crate) fn wants_measure(&mut self, now: Instant, bytes: i64) -> Option<Ranks> {
+    /// Returns whether to measure the queue, and above which size to look for ranks then. `bytes` is the size of all queues,
+    /// as far as known.
+    pub(crate) fn wants_measure(&mut self, now: Instant, bytes: i64) -> Option<i64> {
         if bytes > SMALL_BYTES.max(self.bytes.saturating_mul(2)) {
             self.measure_again(now);
         }
-        let is_due = match &self.place {
-            Place::Unknown => true,
-            Place::Whole { .. } => false,
-            Place::Windowed(windows) => windows.is_sample_due(now),
+        let is_due = match &self.windows {
+            Some(windows) => windows.is_sample_due(now),
+            None => self.measured_at.is_none(),
         };
-        is_due.then_some(self.ranks)
+        is_due.then_some(self.ranks_above)
     }
 
     /// Lets a queue that is read whole be measured again, unless it has just been.
     fn measure_again(&mut self, now: Instant) {
-        if let Place::Whole { measured_at } = self.place
-            && now.saturating_duration_since(measured_at) >= MEASURE_EVERY
-        {
+        let is_old = |at| now.saturating_duration_since(at) >= MEASURE_EVERY;
+        if self.windows.is_none() && self.measured_at.is_some_and(is_old) {
             *self = Search::new();
         }
     }
 
-    /// Records the size of the queue.
-    pub(crate) fn measured(&mut self, now: Instant, found: Measured) {
+    /// Records the size of the queue. `None`: it could not be measured, and the next attempt does less.
+    pub(crate) fn measured(&mut self, now: Instant, found: Option<&Measured>) {
+        // Its ranks are known, or looking for them failed.
+        self.ranks_above = i64::MAX;
+        let Some(found) = found else { return };
         self.bytes = found.bytes;
-        match &mut self.place {
-            Place::Unknown if found.bytes <= SMALL_BYTES => {
-                self.place = Place::Whole { measured_at: now };
-            }
-            Place::Unknown => {
-                let mut windows = Windows::new(now, found.newest);
-                windows.add_ranks(found.ranks.into_iter());
-                self.place = Place::Windowed(windows);
-            }
-            Place::Windowed(windows) => {
-                windows.add_ranks(found.ranks.into_iter());
-                windows.sample(now, found.newest);
-            }
-            Place::Whole { .. } => {}
+        match &mut self.windows {
+            Some(windows) => windows.sample(now, found.newest_id),
+            None if found.bytes <= SMALL_BYTES => self.measured_at = Some(now),
+            None => self.windows = Some(Windows::new(now, found.newest_id)),
         }
-        self.ranks = Ranks::Known;
-    }
-
-    /// Records that the queue could not be measured. The next attempt does less.
-    pub(crate) fn not_measured(&mut self) {
-        self.ranks = Ranks::Known;
+        if let Some(windows) = &mut self.windows {
+            windows.add_ranks(&found.ranks);
+        }
     }
 
     /// Returns the scans of the next claims.
     pub(crate) fn scans(&self, now: Instant) -> Vec<Scan> {
-        let Some(windows) = self.place.windows() else {
-            return vec![Scan::Full];
-        };
-        let gaps = (windows.gaps_at() <= now).then_some(Scan::Gaps);
-        let is_due = windows.sweep_in(now) == Some(Duration::ZERO);
-        let sweep = is_due.then_some(Scan::Sweep);
-        let before = gaps.into_iter().chain(sweep);
-        before.chain([Scan::FromMarks]).collect()
+        let windows = self.windows.as_ref();
+        windows.map_or(vec![Scan::Full], |windows| windows.scans(now))
     }
 
     /// Returns what a claim with this scan reads, starting `lead` ids after the marks.
-    pub(crate) fn look(&self, scan: Scan, lead: i64) -> Look {
-        match (&self.place, scan) {
-            (Place::Unknown | Place::Whole { .. }, _) => Look::Whole,
-            (Place::Windowed(windows), Scan::Gaps) => Look::Gaps(windows.gaps()),
-            (Place::Windowed(windows), Scan::Sweep) => Look::Sweep(windows.window()),
-            (Place::Windowed(windows), Scan::Full | Scan::FromMarks) => {
-                Look::Front(windows.front(lead))
-            }
+    pub(crate) fn look(&mut self, scan: Scan, lead: i64) -> Look {
+        match (&mut self.windows, scan) {
+            (None, _) => Look::new(Scan::Full, Parts::Ranges(vec![IndexRange::ALL])),
+            (Some(windows), Scan::Gaps) => windows.gaps(),
+            (Some(windows), Scan::Sweep) => windows.below(),
+            (Some(windows), Scan::Full | Scan::FromMarks) => windows.front(lead),
         }
     }
 
     /// Whether the marks have not reached the settled ids, so that the next claim may find jobs.
     pub(crate) fn is_behind(&self) -> bool {
-        self.place.windows().is_some_and(Windows::is_behind)
+        self.windows.as_ref().is_some_and(Windows::is_behind)
     }
 
     /// Returns the time until a claim may read what lies below the marks. `None`: claims read the whole queue.
     pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
-        let windows = self.place.windows()?;
-        match windows.is_behind() {
-            true => Some(Duration::ZERO),
-            false => windows.sweep_in(now).or(Some(Duration::ZERO)),
-        }
+        let windows = self.windows.as_ref()?;
+        Some(match windows.is_behind() {
+            true => Duration::ZERO,
+            false => windows.sweep_in(now).unwrap_or_default(),
+        })
     }
 
-    /// Records a claim and its jobs as (rank, id) in claim order, unless another fetcher has changed the
-    /// search meanwhile.
+    /// Records a claim: when it started, how long it took, whether it was full, and its jobs as (rank, id) in claim
+    /// order. Records nothing if another fetcher has changed the search meanwhile.
     pub(crate) fn note(
         &mut self,
         look: &Look,
-        ended: Ended,
+        asked_at: Instant,
+        took: Duration,
+        got: Fill,
         claimed: impl Iterator<Item = (i32, i64)>,
     ) {
-        let (asked_at, took, fill) = (ended.asked_at, ended.took, ended.fill);
-        match (&mut self.place, look) {
-            (Place::Whole { .. }, Look::Whole) => {
-                let is_slow = took > SLOW && fill == Fill::Partial || took > SLOW * 5;
+        match (&mut self.windows, look.scan) {
+            (None, Scan::Full) => {
+                let is_slow = took > SLOW && got == Fill::Partial || took > SLOW * 5;
                 if is_slow || claimed.count() >= MANY {
                     self.measure_again(asked_at + took);
                 }
             }
-            (Place::Windowed(windows), Look::Front(front)) => {
-                windows.note_front(front, ended.lead, took, fill, claimed);
-            }
-            (Place::Windowed(windows), Look::Gaps(_)) => {
+            (Some(windows), Scan::FromMarks) => windows.note_front(look, took, got, claimed),
+            (Some(windows), Scan::Gaps) => {
                 windows.note_gaps(asked_at, claimed);
                 if took > SLOW {
-                    self.ranks = Ranks::Find;
+                    self.ranks_above = SMALL_BYTES;
                 }
             }
-            (Place::Windowed(windows), Look::Sweep(window)) => {
-                if !windows.note_sweep(window, asked_at, took, fill, claimed.count()) {
-                    self.place = Place::Whole {
-                        measured_at: asked_at,
-                    };
+            (Some(windows), Scan::Sweep) => {
+                if !windows.note_sweep(look, asked_at, took, got, claimed.count()) {
+                    (self.windows, self.measured_at) = (None, Some(asked_at));
                 }
             }
-            (Place::Unknown | Place::Whole { .. } | Place::Windowed(_), _) => {}
+            (None, _) | (Some(_), Scan::Full) => {}
         }
     }
 
     /// Records a claim that failed.
     pub(crate) fn note_failure(&mut self, look: &Look, asked_at: Instant, took: Duration) {
-        match (&mut self.place, look) {
-            (Place::Whole { .. }, Look::Whole) if took > SLOW => {
-                self.measure_again(asked_at + took);
-            }
-            (Place::Windowed(windows), look) => {
-                windows.note_failure(asked_at, took, matches!(look, Look::Sweep(_)));
-            }
-            (Place::Unknown | Place::Whole { .. }, _) => {}
-        }
-    }
-}
-
-impl Place {
-    fn windows(&self) -> Option<&Windows> {
-        match self {
-            Place::Windowed(windows) => Some(windows),
-            Place::Unknown | Place::Whole { .. } => None,
+        match &mut self.windows {
+            None if look.scan == Scan::Full && took > SLOW => self.measure_again(asked_at + took),
+            None => {}
+            Some(windows) => windows.note_failure(look, asked_at, took),
         }
     }
 }

@@ -27,8 +27,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::pipeline::claim::Parts;
 use crate::pipeline::claim::demand::Fill;
-use crate::pipeline::claim::mark::IndexRange;
+use crate::pipeline::claim::mark::{IdRange, IndexRange, Scan};
 use crate::sync::Instant;
 
 /// A window that took less is doubled, and one that took a tenth of it is eight times as wide then.
@@ -41,11 +42,11 @@ const CHEAP: Duration = Duration::from_millis(1);
 pub(crate) const LONG: Duration = Duration::from_millis(10);
 /// The time that a claim takes for each of its jobs, apart from its windows.
 const MOVING: Duration = Duration::from_micros(50);
-const FIRST_WIDTH: i64 = 8192;
+pub(crate) const FIRST_WIDTH: i64 = 8192;
 const MIN_WIDTH: i64 = 1024;
 const MAX_WIDTH: i64 = 1 << 40;
 /// How many of the newest ids a claim reads before its marks reach them.
-const TAIL: i64 = 4096;
+pub(crate) const TAIL: i64 = 4096;
 /// How often to read the ranks without a mark while claims are full.
 const GAPS_EVERY: Duration = Duration::from_secs(1);
 /// When the jobs of an id are presumed committed.
@@ -55,12 +56,35 @@ const SHARE: u32 = 20;
 /// The ranks of jobs without a priority: new ones and redriven ones.
 const DEFAULT_RANKS: [i32; 2] = [0, 1];
 
-/// The ids of a rank after one and up to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct IdRange {
-    pub(crate) rank: i32,
-    pub(crate) after: i64,
-    pub(crate) to: i64,
+/// The parts of the index that a claim reads.
+#[derive(Debug)]
+pub(crate) struct Look {
+    pub(crate) scan: Scan,
+    pub(crate) parts: Parts,
+    /// How many ids after the marks it starts.
+    lead: i64,
+    /// The end of a window of the sweep.
+    end: i64,
+}
+
+impl Look {
+    pub(crate) fn new(scan: Scan, parts: Parts) -> Look {
+        Look {
+            scan,
+            parts,
+            lead: 0,
+            end: 0,
+        }
+    }
+
+    /// The windows of a claim of the front.
+    fn windows(&self) -> impl Iterator<Item = &IdRange> {
+        let parts = match &self.parts {
+            Parts::Ids(parts) => &parts[..],
+            Parts::Ranges(_) => &[],
+        };
+        parts.iter().filter(|part| part.to < i64::MAX)
+    }
 }
 
 /// The windows of one process on one queue.
@@ -81,7 +105,7 @@ pub(crate) struct Windows {
 }
 
 /// The place of the sweep. It reads the same ids of all ranks in one window.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Sweep {
     /// Everything up to this id was read in this pass.
     at: i64,
@@ -94,22 +118,6 @@ struct Sweep {
     due_at: Option<Instant>,
 }
 
-/// The parts of the index that a claim of the front reads.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Front {
-    pub(crate) parts: Vec<IdRange>,
-    /// By rank: the last id of its window. A rank without one is read to its end.
-    ends: BTreeMap<i32, i64>,
-}
-
-/// The parts of the index that a claim of the sweep reads.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Window {
-    pub(crate) parts: Vec<IdRange>,
-    end: i64,
-    top: i64,
-}
-
 impl Windows {
     pub(crate) fn new(now: Instant, newest: i64) -> Windows {
         Windows {
@@ -120,13 +128,7 @@ impl Windows {
             width: FIRST_WIDTH,
             reads_tail: false,
             gaps_at: now,
-            sweep: Sweep {
-                at: 0,
-                top: 0,
-                pass_took: Duration::ZERO,
-                finds: false,
-                due_at: None,
-            },
+            sweep: Sweep::default(),
         }
     }
 
@@ -142,8 +144,8 @@ impl Windows {
     }
 
     /// Adds ranks that were found.
-    pub(crate) fn add_ranks(&mut self, ranks: impl Iterator<Item = i32>) {
-        for rank in ranks {
+    pub(crate) fn add_ranks(&mut self, ranks: &[i32]) {
+        for &rank in ranks {
             self.marks.entry(rank).or_insert(0);
         }
     }
@@ -154,14 +156,24 @@ impl Windows {
         marks.any(|mark| mark.saturating_add(self.width) < self.settled)
     }
 
-    /// Returns when to read the gaps.
-    pub(crate) fn gaps_at(&self) -> Instant {
-        self.gaps_at
+    /// Returns the scans of the next claims.
+    pub(crate) fn scans(&self, now: Instant) -> Vec<Scan> {
+        let gaps = (self.gaps_at <= now).then_some(Scan::Gaps);
+        let is_due = self.sweep_in(now) == Some(Duration::ZERO);
+        let before = gaps.into_iter().chain(is_due.then_some(Scan::Sweep));
+        before.chain([Scan::FromMarks]).collect()
+    }
+
+    /// Returns the time until the sweep may claim. `None`: the front comes first.
+    pub(crate) fn sweep_in(&self, now: Instant) -> Option<Duration> {
+        let due_at = self.sweep.due_at?;
+        Some(due_at.saturating_duration_since(now))
     }
 
     /// Returns the ranks between those with marks.
-    pub(crate) fn gaps(&self) -> Vec<IndexRange> {
-        IndexRange::between(self.marks.keys().copied())
+    pub(crate) fn gaps(&self) -> Look {
+        let gaps = IndexRange::between(self.marks.keys().copied());
+        Look::new(Scan::Gaps, Parts::Ranges(gaps))
     }
 
     /// Records a claim of the gaps and its jobs as (rank, id). Their ranks get marks at their first jobs.
@@ -181,32 +193,24 @@ impl Windows {
     /// When several workers claim full batches, the ids right after one worker's mark are locked or
     /// just deleted by the others. A lead of one batch per other worker lets them step past each
     /// other. A sweep finds what lies between.
-    pub(crate) fn front(&self, lead: i64) -> Front {
+    pub(crate) fn front(&self, lead: i64) -> Look {
         let mut parts = Vec::with_capacity(2 * self.marks.len());
-        let mut ends = BTreeMap::new();
         for (&rank, &mark) in &self.marks {
             let after = mark.saturating_add(lead);
             let end = after.saturating_add(self.width);
-            if end >= self.settled {
+            let is_last = end >= self.settled;
+            let to = if is_last { i64::MAX } else { end };
+            parts.push(IdRange { rank, after, to });
+            if !is_last && self.reads_tail {
+                let after = end.max(self.newest - TAIL);
                 let to = i64::MAX;
                 parts.push(IdRange { rank, after, to });
-                continue;
-            }
-            parts.push(IdRange {
-                rank,
-                after,
-                to: end,
-            });
-            ends.insert(rank, end);
-            if self.reads_tail {
-                parts.push(IdRange {
-                    rank,
-                    after: end.max(self.newest - TAIL),
-                    to: i64::MAX,
-                });
             }
         }
-        Front { parts, ends }
+        Look {
+            lead,
+            ..Look::new(Scan::FromMarks, Parts::Ids(parts))
+        }
     }
 
     /// Records a claim of the front: how long it took, whether it was full, and its jobs as (rank, id).
@@ -216,8 +220,7 @@ impl Windows {
     /// first job.
     pub(crate) fn note_front(
         &mut self,
-        front: &Front,
-        lead: i64,
+        look: &Look,
         took: Duration,
         got: Fill,
         claimed: impl Iterator<Item = (i32, i64)>,
@@ -230,11 +233,13 @@ impl Windows {
                 self.sweep.due_at = Some(self.sampled_at);
             }
         }
+        // A rank without a window is read to its end.
+        let ends: BTreeMap<i32, i64> = look.windows().map(|part| (part.rank, part.to)).collect();
         let (mut jobs, mut first_rank, mut last_rank) = (0, None, i32::MAX);
         for (rank, id) in claimed {
             jobs += 1;
             last_rank = rank;
-            let passed = match (front.ends.get(&rank), got) {
+            let passed = match (ends.get(&rank), got) {
                 // One of the newest.
                 (Some(end), _) if id > *end => continue,
                 (Some(_), _) | (None, Fill::Full) => id,
@@ -250,17 +255,17 @@ impl Windows {
             Fill::Partial => i32::MAX,
         });
         // The ids before the lead were not read.
-        if lead == 0 {
+        if look.lead == 0 {
             let end = match first_rank.is_none() && took > LONG {
                 true => self.newest,
                 false => self.settled,
             };
             for (rank, mark) in self.marks.range_mut(..read_below) {
-                let read = front.ends.get(rank).copied().unwrap_or(end);
+                let read = ends.get(rank).copied().unwrap_or(end);
                 *mark = read.max(*mark);
             }
         }
-        let has_passed = first_rank.is_none() || front.ends.range(..read_below).next().is_some();
+        let has_passed = first_rank.is_none() || ends.range(..read_below).next().is_some();
         let reading = took.saturating_sub(MOVING * jobs);
         if has_passed {
             self.adapt(reading);
@@ -268,40 +273,33 @@ impl Windows {
         self.reads_tail = has_passed && reading > LEAVING && self.is_behind();
     }
 
-    /// Records a claim that failed after this time, and whether it was one of the sweep.
-    pub(crate) fn note_failure(&mut self, asked_at: Instant, took: Duration, is_sweep: bool) {
+    /// Records a claim that failed after this time.
+    pub(crate) fn note_failure(&mut self, look: &Look, asked_at: Instant, took: Duration) {
         if took > LONG {
             self.width = (self.width / 8).max(MIN_WIDTH);
             self.reads_tail = false;
         }
-        if is_sweep {
+        if look.scan == Scan::Sweep {
             self.sweep.due_at = Some(asked_at + took * SHARE);
         }
     }
 
-    /// Returns the time until the sweep may claim. `None`: the front comes first.
-    pub(crate) fn sweep_in(&self, now: Instant) -> Option<Duration> {
-        let due_at = self.sweep.due_at?;
-        Some(due_at.saturating_duration_since(now))
-    }
-
     /// Returns what the next claim of the sweep reads.
-    pub(crate) fn window(&self) -> Window {
+    pub(crate) fn below(&mut self) -> Look {
         let at = self.sweep.at;
-        let top = match at {
-            0 => self.marks.values().copied().max().unwrap_or(0),
-            _ => self.sweep.top,
-        };
-        let end = at.saturating_add(self.width).min(top);
+        if at == 0 {
+            self.sweep.top = self.marks.values().copied().max().unwrap_or(0);
+        }
+        let end = at.saturating_add(self.width).min(self.sweep.top);
         let parts = self.marks.iter().map(|(&rank, &mark)| IdRange {
             rank,
             after: at,
             to: end.min(mark),
         });
-        Window {
-            parts: parts.filter(|part| part.after < part.to).collect(),
+        let parts = parts.filter(|part| part.after < part.to).collect();
+        Look {
             end,
-            top,
+            ..Look::new(Scan::Sweep, Parts::Ids(parts))
         }
     }
 
@@ -310,7 +308,7 @@ impl Windows {
     /// needed. They are not after a whole pass that was cheap.
     pub(crate) fn note_sweep(
         &mut self,
-        window: &Window,
+        look: &Look,
         asked_at: Instant,
         took: Duration,
         got: Fill,
@@ -323,12 +321,11 @@ impl Windows {
             return true;
         }
         self.sweep.due_at = Some(asked_at + took * SHARE);
-        self.sweep.at = window.end;
-        self.sweep.top = window.top;
+        self.sweep.at = look.end;
         if jobs == 0 {
             self.adapt(took);
         }
-        if window.end < window.top {
+        if look.end < self.sweep.top {
             return true;
         }
         let is_needed = self.sweep.pass_took >= CHEAP || self.is_behind();
@@ -348,6 +345,3 @@ impl Windows {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,54 +1,330 @@
-//! The search without a database. Time is passed in.
+//! The search in a queue of this process, where reading rows takes time.
+
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Included};
 
 use super::*;
+use crate::pipeline::claim::windows::{FIRST_WIDTH, LONG, SETTLED, TAIL};
 
 const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const MILLION: i64 = 1_000_000;
+/// How long it takes to read a row, apart from the jobs that it returns.
+const PER_ROW: Duration = Duration::from_nanos(250);
+const PER_JOB: Duration = Duration::from_micros(50);
+/// The statement timeout.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const LIMIT: usize = 100;
 
-fn found(bytes: i64, ranks: &[i32]) -> Measured {
-    Measured {
-        bytes,
-        newest: 10_000_000,
-        ranks: ranks.to_vec(),
+/// A place in the claim order.
+type Place = (i32, i64);
+
+/// A queue and a worker that claims from it.
+struct Queue {
+    now: Instant,
+    search: Search,
+    /// Those that the worker may claim.
+    jobs: BTreeSet<Place>,
+    /// Rows that it must leave: the first and the last of a rank.
+    others: Vec<(Place, i64)>,
+    bytes: i64,
+    newest: i64,
+    /// The longest claim of the last round, and the one of the gaps.
+    longest: Duration,
+    gaps: Duration,
+    /// The time of all sweeps.
+    swept: Duration,
+}
+
+impl Queue {
+    fn new(others: &[(Place, i64)], newest: i64) -> Queue {
+        Queue {
+            now: Instant::now(),
+            search: Search::new(),
+            jobs: BTreeSet::new(),
+            others: others.to_vec(),
+            bytes: SMALL_BYTES + 1,
+            newest,
+            longest: Duration::ZERO,
+            gaps: Duration::ZERO,
+            swept: Duration::ZERO,
+        }
     }
-}
 
-fn measured(now: Instant, bytes: i64) -> Search {
-    let mut search = Search::new();
-    search.measured(now, found(bytes, &[]));
-    search
-}
-
-fn ended(asked_at: Instant, took: Duration, fill: Fill) -> Ended {
-    Ended {
-        asked_at,
-        took,
-        lead: 0,
-        fill,
+    /// One that the worker has searched to the end.
+    fn searched(others: &[(Place, i64)], newest: i64) -> Queue {
+        let mut queue = Queue::new(others, newest);
+        while queue.round().is_empty() && queue.search.is_behind() {}
+        queue
     }
-}
 
-/// Claims nothing in this time.
-fn leave(search: &mut Search, now: Instant, took: Duration) {
-    for scan in search.scans(now) {
-        let look = search.look(scan, 0);
-        let ended = ended(now, took, Fill::Partial);
-        search.note(&look, ended, std::iter::empty());
+    /// Stores a job.
+    fn add(&mut self, job: Place) {
+        self.jobs.insert(job);
+        self.newest = self.newest.max(job.1);
+    }
+
+    fn rows_between(&self, from: Place, to: Place) -> i64 {
+        let between = self.others.iter().map(|&((rank, first), last)| {
+            let first = if rank == from.0 {
+                first.max(from.1.saturating_add(1))
+            } else {
+                first
+            };
+            let last = if rank == to.0 { last.min(to.1) } else { last };
+            let is_read = rank >= from.0 && rank <= to.0;
+            if is_read {
+                (last - first + 1).max(0)
+            } else {
+                0
+            }
+        });
+        between.sum()
+    }
+
+    /// Reads these parts. Returns up to `limit` jobs, and how many other rows it read.
+    fn read(&self, parts: &Parts, limit: usize) -> (Vec<Place>, i64) {
+        let parts: Vec<(Place, Place)> = match parts {
+            Parts::Ids(parts) => parts
+                .iter()
+                .map(|it| ((it.rank, it.after), (it.rank, it.to)))
+                .collect(),
+            Parts::Ranges(parts) => parts
+                .iter()
+                .map(|it| ((it.from_rank, it.from_id), (it.to_rank - 1, i64::MAX)))
+                .collect(),
+        };
+        let (mut found, mut rows) = (Vec::new(), 0);
+        for (from, to) in parts {
+            let room = limit - found.len();
+            let jobs = self.jobs.range((Excluded(from), Included(to)));
+            found.extend(jobs.take(room));
+            let is_full = found.len() == limit;
+            let end = found.last().filter(|_| is_full).copied();
+            rows += self.rows_between(from, end.unwrap_or(to));
+            if is_full {
+                break;
+            }
+        }
+        (found, rows)
+    }
+
+    /// Claims once. Returns the jobs.
+    fn round(&mut self) -> Vec<Place> {
+        if let Some(above) = self.search.wants_measure(self.now, self.bytes) {
+            let ranks = self.others.iter().map(|((rank, _), _)| *rank);
+            let ranks = ranks.filter(|rank| self.bytes > above && ![0, 1].contains(rank));
+            let found = Measured {
+                bytes: self.bytes,
+                newest_id: self.newest,
+                ranks: ranks.collect(),
+            };
+            self.search.measured(self.now, Some(&found));
+        }
+        self.longest = Duration::ZERO;
+        let mut claimed = Vec::new();
+        for scan in self.search.scans(self.now) {
+            let (look, asked_at) = (self.search.look(scan, 0), self.now);
+            let room = LIMIT - claimed.len();
+            let (jobs, rows) = self.read(&look.parts, room);
+            let reading = PER_ROW.as_nanos() * u128::from(rows.unsigned_abs());
+            let took = Duration::from_nanos(u64::try_from(reading).unwrap()) + MS / 5;
+            let took = took + PER_JOB * u32::try_from(jobs.len()).unwrap();
+            self.now += took.min(TIMEOUT);
+            self.longest = self.longest.max(took);
+            match scan {
+                Scan::Sweep => self.swept += took.min(TIMEOUT),
+                Scan::Gaps => self.gaps = took,
+                Scan::Full | Scan::FromMarks => {}
+            }
+            if took > TIMEOUT {
+                self.search.note_failure(&look, asked_at, TIMEOUT);
+                return claimed;
+            }
+            let got = Fill::of(jobs.len(), room);
+            let found = jobs.iter().copied();
+            self.search.note(&look, asked_at, took, got, found);
+            jobs.iter().for_each(|job| _ = self.jobs.remove(job));
+            claimed.extend(jobs);
+            if claimed.len() == LIMIT {
+                break;
+            }
+        }
+        claimed
+    }
+
+    /// Claims until this job is found, and waits as a worker does. Returns the time.
+    fn find(&mut self, job: Place) -> Duration {
+        let asked_at = self.now;
+        while !self.round().contains(&job) {
+            assert!(
+                self.now < asked_at + 600 * SECOND,
+                "{job:?} {:?}",
+                self.search
+            );
+            let wait = self.search.wait(self.now).unwrap_or(SECOND);
+            self.now += wait.min(SECOND);
+        }
+        self.now.duration_since(asked_at)
     }
 }
 
 #[test]
-fn a_small_queue_is_read_whole() {
-    let now = Instant::now();
-    let mut search = Search::new();
-    assert_eq!(search.wants_measure(now, 0), Some(Ranks::Find));
-    search.measured(now, found(SMALL_BYTES, &[]));
-    assert_eq!(search.wants_measure(now, 0), None);
-    for _ in 0..3 {
-        assert_eq!(search.scans(now), [Scan::Full]);
-        let all = Parts::Ranges(vec![IndexRange::ALL]);
-        assert_eq!(search.look(Scan::Full, 0).parts(), all);
-        leave(&mut search, now, MS);
+fn claims_get_past_ten_million_other_rows_in_steps() {
+    // Dead rows and jobs of other kinds, also behind many ids without a row.
+    for first in [1, 1_000 * MILLION] {
+        let last = first + 10 * MILLION;
+        let mut queue = Queue::new(&[((0, first), last)], last + 10 * MILLION);
+        queue.add((0, first + 5 * MILLION));
+        let took = queue.find((0, first + 5 * MILLION));
+        assert!(took < 3 * SECOND, "{first} {took:?}");
+        // Behind ids without a row, the first windows are too wide.
+        for _ in 0..20 {
+            queue.round();
+            assert!(first > 1 || queue.longest < 2 * LONG, "{:?}", queue.longest);
+        }
     }
+}
+
+#[test]
+fn claims_that_take_too_long_are_narrowed() {
+    // Windows of ids without a row have become wide.
+    let first = 1 << 50;
+    let last = first + 50 * MILLION;
+    let mut queue = Queue::new(&[((0, first), last)], last + 10 * MILLION);
+    queue.add((0, last + 1));
+    let took = queue.find((0, last + 1));
+    assert!(took < 120 * SECOND, "{took:?}");
+}
+
+#[test]
+fn the_newest_jobs_do_not_wait_for_the_marks() {
+    let mut queue = Queue::new(&[((0, 1), 10 * MILLION)], 10 * MILLION);
+    queue.round();
+    queue.add((0, 10 * MILLION + 1));
+    queue.round();
+    queue.add((0, 10 * MILLION + 2));
+    assert!(queue.round().contains(&(0, 10 * MILLION + 2)));
+    assert!(queue.search.is_behind());
+    // It moves no mark to the end.
+    queue.add((0, 2 * MILLION));
+    assert!(queue.find((0, 2 * MILLION)) < SECOND);
+}
+
+#[test]
+fn jobs_below_the_marks_are_found_in_a_twentieth_of_the_time() {
+    // With and without new jobs all the time.
+    for new in [0, 100] {
+        let mut queue = Queue::searched(&[((0, 1), MILLION)], MILLION);
+        let (began, mut late) = (queue.now, 0);
+        while queue.now < began + 60 * SECOND {
+            let newest = queue.newest;
+            (newest + 1..=newest + new).for_each(|id| queue.add((0, id)));
+            if queue.jobs.range(..(0, MILLION)).next().is_none() {
+                queue.add((0, 99_991 * (10 - late % 10)));
+                late += 1;
+            }
+            queue.round();
+            queue.now += 3 * MS;
+        }
+        // A pass takes 5 seconds.
+        assert!((8..=40).contains(&late), "{late}");
+        let all = queue.now.duration_since(began);
+        assert!(queue.swept < all / 15, "{:?} of {all:?}", queue.swept);
+        assert!(queue.swept > all / 40, "{:?} of {all:?}", queue.swept);
+    }
+}
+
+#[test]
+fn jobs_that_return_together_are_found_together() {
+    let mut queue = Queue::searched(&[((0, 1), MILLION)], MILLION);
+    (5000..15_000).for_each(|id| queue.add((0, id)));
+    queue.find((0, 5000));
+    let found: usize = (0..95).map(|_| queue.round().len()).sum();
+    assert!(found >= 9000, "{found}");
+}
+
+#[test]
+fn a_transaction_of_the_last_seconds_is_found_at_once() {
+    let mut queue = Queue::searched(&[((0, 1), MILLION)], MILLION);
+    for after in [Duration::ZERO, SETTLED, SETTLED] {
+        queue.now += after;
+        let newest = queue.newest + TAIL;
+        queue.add((0, newest));
+        assert!(queue.round().contains(&(0, newest)), "{after:?}");
+        queue.add((0, newest - TAIL / 2));
+        assert!(queue.round().contains(&(0, newest - TAIL / 2)), "{after:?}");
+    }
+}
+
+#[test]
+fn claims_of_a_low_rank_hide_no_job_of_a_high_one_far_ahead() {
+    let mut queue = Queue::new(&[((0, 1), MILLION)], 10 * MILLION);
+    (1..=200_000).for_each(|id| queue.add((1, id)));
+    queue.add((0, MILLION / 2));
+    let rounds = (1..).find(|_| queue.round().contains(&(0, MILLION / 2)));
+    assert!(rounds.is_some_and(|rounds| rounds < 60), "{rounds:?}");
+}
+
+#[test]
+fn jobs_of_a_new_priority_come_soon() {
+    let mut queue = Queue::searched(&[((0, 1), MILLION)], MILLION);
+    queue.add((-6, MILLION + 1));
+    assert!(queue.round().contains(&(-6, MILLION + 1)), "first of all");
+    // While claims are full.
+    (MILLION + 2..MILLION + 100_000).for_each(|id| queue.add((0, id)));
+    queue.round();
+    queue.add((-8, 2 * MILLION));
+    assert!(queue.find((-8, 2 * MILLION)) < SECOND * 3 / 2);
+    // Many that it must leave slow down its claims only until it knows their rank.
+    queue.others.push(((-10, 2 * MILLION), 4 * MILLION));
+    queue.now += SECOND;
+    queue.round();
+    assert!(queue.gaps > 10 * LONG, "{:?}", queue.gaps);
+    queue.now += SETTLED;
+    queue.round();
+    assert!(queue.gaps < MS, "{:?}", queue.gaps);
+}
+
+#[test]
+fn a_claim_past_the_batches_of_others_passes_nothing() {
+    let mut queue = Queue::new(&[], 10 * MILLION);
+    let mut search = measured(queue.now, SMALL_BYTES + 1);
+    let look = search.look(Scan::FromMarks, 1000);
+    (1..=FIRST_WIDTH).for_each(|id| queue.add((0, id)));
+    assert_eq!(queue.read(&look.parts, 1).0, [(0, 1001)]);
+    search.note(&look, queue.now, MS, Fill::Partial, std::iter::empty());
+    let next = search.look(Scan::FromMarks, 0);
+    assert_eq!(queue.read(&next.parts, 1).0, [(0, 1)]);
+}
+
+#[test]
+fn a_small_queue_is_read_whole_and_so_is_one_that_is_read_in_a_moment() {
+    let mut queue = Queue::new(&[((0, 1), 100)], 100);
+    queue.bytes = SMALL_BYTES;
+    queue.round();
+    assert_eq!(queue.search.scans(queue.now), [Scan::Full]);
+    let mut queue = Queue::new(&[((0, 1), 100)], MILLION);
+    queue.round();
+    assert_ne!(queue.search.scans(queue.now), [Scan::Full]);
+    for _ in 0..100 {
+        queue.round();
+        queue.now += SECOND;
+    }
+    assert_eq!(queue.search.scans(queue.now), [Scan::Full]);
+}
+
+/// A search in a queue of this size, which was measured now.
+fn measured(now: Instant, bytes: i64) -> Search {
+    let (mut search, ranks) = (Search::new(), Vec::new());
+    let newest_id = 10 * MILLION;
+    let found = Measured {
+        bytes,
+        newest_id,
+        ranks,
+    };
+    search.measured(now, Some(&found));
+    search
 }
 
 #[test]
@@ -61,6 +337,8 @@ fn a_queue_that_has_grown_is_measured_again() {
         (0, now, SMALL_BYTES + 1, false),
         (SMALL_BYTES, later, 2 * SMALL_BYTES, false),
         (SMALL_BYTES, later, 2 * SMALL_BYTES + 1, true),
+        (SMALL_BYTES + 1, later, 0, false),
+        (SMALL_BYTES + 1, now + SETTLED, 0, true),
     ] {
         let mut search = measured(now, before);
         let wants = search.wants_measure(at, bytes);
@@ -69,56 +347,32 @@ fn a_queue_that_has_grown_is_measured_again() {
 }
 
 #[test]
-fn a_large_queue_is_read_in_windows_and_measured_every_five_seconds() {
-    let now = Instant::now();
-    let mut search = measured(now, SMALL_BYTES + 1);
-    assert_eq!(search.scans(now), [Scan::Gaps, Scan::FromMarks]);
-    leave(&mut search, now, MS);
-    let then = search.scans(now);
-    let all = [Scan::Gaps, Scan::Sweep, Scan::FromMarks];
-    assert_eq!(then, all, "and what is below");
-    assert_eq!(search.wants_measure(now, 0), None);
-    let later = now + 5000 * MS;
-    assert_eq!(search.wants_measure(later, 0), Some(Ranks::Known));
-    search.measured(later, found(0, &[]));
-    assert_eq!(search.wants_measure(later, 0), None);
-}
-
-#[test]
-fn a_slow_claim_measures_the_queue_again() {
+fn a_queue_is_measured_again_after_a_slow_or_a_large_claim() {
     let now = Instant::now();
     let later = now + MEASURE_EVERY;
-    for (asked_at, took, fill, again) in [
-        (later, SLOW, Fill::Partial, false),
-        (later, SLOW + MS, Fill::Partial, true),
+    for (asked_at, took, got, jobs, again) in [
+        (later, SLOW, Fill::Partial, 0, false),
+        (later, SLOW + MS, Fill::Partial, 0, true),
         // It found what it asked for.
-        (later, SLOW + MS, Fill::Full, false),
-        (later, SLOW * 6, Fill::Full, true),
+        (later, SLOW + MS, Fill::Full, 1, false),
+        (later, SLOW * 6, Fill::Full, 1, true),
+        (later, MS, Fill::Full, 499, false),
+        (later, MS, Fill::Full, 500, true),
         // It was measured a moment ago.
-        (now, SLOW + MS, Fill::Partial, false),
-        (now, MEASURE_EVERY, Fill::Partial, true),
+        (now, SLOW + MS, Fill::Partial, 0, false),
+        (now, MS, Fill::Full, 500, false),
+        (now, MEASURE_EVERY, Fill::Partial, 0, true),
     ] {
         let mut search = measured(now, 0);
         let look = search.look(Scan::Full, 0);
-        search.note(&look, ended(asked_at, took, fill), std::iter::empty());
-        assert_eq!(search.wants_measure(later, 0).is_some(), again, "{took:?}");
-        let mut search = measured(now, 0);
-        search.note_failure(&look, asked_at, took);
-        if again && fill == Fill::Partial {
-            assert!(search.wants_measure(later, 0).is_some(), "{took:?}");
+        search.note(&look, asked_at, took, got, (0..jobs).map(|id| (0, id)));
+        let wants = search.wants_measure(later, 0).is_some();
+        assert_eq!(wants, again, "{took:?} {jobs}");
+        if got == Fill::Partial {
+            let mut search = measured(now, 0);
+            search.note_failure(&look, asked_at, took);
+            assert_eq!(search.wants_measure(later, 0).is_some(), again, "{took:?}");
         }
-    }
-}
-
-#[test]
-fn a_queue_of_which_many_jobs_are_claimed_is_measured_again() {
-    let now = Instant::now();
-    let later = now + MEASURE_EVERY;
-    for (jobs, asked_at, again) in [(499, later, false), (500, later, true), (500, now, false)] {
-        let mut search = measured(now, 0);
-        let full = ended(asked_at, MS, Fill::Full);
-        search.note(&Look::Whole, full, (0..jobs).map(|id| (0, id)));
-        assert_eq!(search.wants_measure(later, 0).is_some(), again, "{jobs}");
     }
 }
 
@@ -126,47 +380,17 @@ fn a_queue_of_which_many_jobs_are_claimed_is_measured_again() {
 fn a_measurement_that_fails_is_repeated_without_looking_for_ranks() {
     let now = Instant::now();
     let mut search = Search::new();
-    search.not_measured();
-    assert_eq!(search.wants_measure(now, 0), Some(Ranks::Known));
-    search.measured(now, found(SMALL_BYTES + 1, &[]));
-    assert!(search.place.windows().is_some());
-}
-
-#[test]
-fn a_slow_claim_of_ranks_without_a_mark_looks_for_ranks() {
-    let now = Instant::now();
-    let mut search = measured(now, SMALL_BYTES + 1);
-    let look = search.look(Scan::Gaps, 0);
-    let slow = ended(now, SLOW + MS, Fill::Partial);
-    search.note(&look, slow, std::iter::empty());
-    assert_eq!(search.wants_measure(now, 0), None);
-    let later = now + 5000 * MS;
-    assert_eq!(search.wants_measure(later, 0), Some(Ranks::Find));
-    search.measured(later, found(0, &[-40]));
-    let Look::Gaps(gaps) = search.look(Scan::Gaps, 0) else {
-        panic!("{search:?}")
-    };
-    let below: Vec<i32> = gaps.iter().map(|gap| gap.to_rank).collect();
-    assert_eq!(below, [-40, 0, 1, i32::MAX]);
-}
-
-#[test]
-fn a_queue_whose_jobs_are_all_read_in_a_moment_is_read_whole_again() {
-    let now = Instant::now();
-    let mut search = Search::new();
-    search.measured(now, found(SMALL_BYTES + 1, &[]));
-    for n in 0..100 {
-        leave(&mut search, now + 1000 * n * MS, Duration::from_micros(100));
-    }
-    assert!(matches!(search.place, Place::Whole { .. }), "{search:?}");
+    assert_eq!(search.wants_measure(now, 0), Some(SMALL_BYTES));
+    search.measured(now, None);
+    assert_eq!(search.wants_measure(now, 0), Some(i64::MAX));
+    assert_eq!(search.wants_measure(now, i64::MAX), Some(i64::MAX));
 }
 
 #[test]
 fn nothing_is_recorded_for_a_claim_that_another_fetcher_overtook() {
     let now = Instant::now();
-    let mut search = measured(now, SMALL_BYTES + 1);
-    let look = search.look(Scan::FromMarks, 0);
-    search = Search::new();
-    search.note(&look, ended(now, MS, Fill::Full), [(0, 5)].into_iter());
-    assert_eq!(search.wants_measure(now, 0), Some(Ranks::Find));
+    let look = measured(now, SMALL_BYTES + 1).look(Scan::FromMarks, 0);
+    let mut search = Search::new();
+    search.note(&look, now, MS, Fill::Full, [(0, 5)].into_iter());
+    assert_eq!(search.wants_measure(now, 0), Some(SMALL_BYTES));
 }
