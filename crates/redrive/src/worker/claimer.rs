@@ -7,33 +7,24 @@ use crate::db::caller::DbCaller;
 use crate::db::session::Session;
 use crate::error::Result;
 use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
-use crate::pipeline::claim::group_walk::GroupLook;
-use crate::pipeline::claim::groups::GroupAnswer;
 use crate::pipeline::claim::mark::{IndexRange, Scan};
 use crate::pipeline::claim::measure::measure;
 use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, WantedTokens, claim_one};
-use crate::pipeline::tokens::{ChargedJobs, claim_groups_with_tokens, claim_with_tokens};
+use crate::pipeline::tokens::{claim_groups_with_tokens, claim_with_tokens};
 use crate::sync::atomic::Ordering;
 use crate::sync::handout::Giver;
 use crate::sync::{Instant, Mutex};
 use crate::worker::gatherer::gather;
 use crate::worker::latch::lock;
 use crate::worker::slot_state::{Chunk, QueuedChunk};
-use crate::worker::source::{Source, Sources};
+use crate::worker::source::Source;
 use crate::worker::state::State;
 
-/// Claims over its own connection. All claimers of a worker share the search.
+/// Claims over its own connection.
 pub(crate) struct Claimer {
     pub(crate) state: Arc<State>,
     db_caller: Arc<Mutex<DbCaller>>,
-    pub(crate) sources: Sources,
-    /// Where it looks for jobs.
-    pub(crate) source: Source,
-    /// The kind whose tokens its claims take; empty: those of the queue. `None`: its jobs need none.
-    pub(crate) tokens: Option<Arc<str>>,
-    /// How long the last claim waits for more tokens. `None`: it needed none, or there were more than jobs.
-    pub(crate) tokens_in: Option<Duration>,
     /// How many crashes its jobs may have at most.
     max_crashes: i32,
 }
@@ -44,122 +35,86 @@ impl Claimer {
         db_caller: Arc<Mutex<DbCaller>>,
         max_crashes: i32,
     ) -> Claimer {
-        let mut sources = Sources::default();
         Claimer {
             state: Arc::clone(state),
             db_caller,
-            source: sources.of(state.kinds.as_deref(), &[]),
-            sources,
-            tokens: None,
-            tokens_in: None,
             max_crashes,
         }
     }
 
-    /// Claims up to `limit` jobs.
-    pub(crate) fn claim(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
+    /// Claims up to `limit` jobs that do not wait for a group.
+    pub(crate) fn claim(&mut self, source: &Source, limit: usize) -> Result<Vec<ClaimedJob>> {
         let mut claimed = Vec::new();
-        for scan in self.scans(&self.source.clone())? {
+        for scan in self.scans(source)? {
             let room = limit - claimed.len();
             let lead = match scan {
-                Scan::FromMarks if self.tokens.is_none() => self.lead(room),
+                Scan::FromMarks if source.limit.is_none() => self.lead(room),
                 Scan::FromMarks | Scan::Full | Scan::Gaps | Scan::Sweep => 0,
             };
-            let mut more = self.claim_from(scan, lead, room);
+            let mut more = self.scan(source, scan, lead, room);
             if lead > 0 && more.as_ref().is_ok_and(Vec::is_empty) {
                 // Nothing lies past the other workers' batches, but they may have skipped some jobs.
-                more = self.claim_from(scan, 0, room);
+                more = self.scan(source, scan, 0, room);
             }
             let has_failed = more.is_err();
             add(&self.state, &mut claimed, more)?;
-            if has_failed || claimed.len() >= limit || self.tokens_in.is_some() {
+            if has_failed || claimed.len() >= limit || source.lacks_tokens() {
                 break;
             }
         }
         Ok(claimed)
     }
 
-    /// Claims with this scan. One from the marks starts `lead` ids after them.
-    fn claim_from(&mut self, scan: Scan, lead: i64, limit: usize) -> Result<Vec<ClaimedJob>> {
-        let answer = self.scan(
-            "claim jobs",
-            (&self.source.clone(), scan, lead),
-            limit,
-            claim_with_tokens,
-            |answer| answer.as_ref().ok(),
-        )?;
-        self.note_tokens(answer.as_ref().map(|charged| charged.fill));
-        Ok(answer.map(|charged| charged.jobs).unwrap_or_default())
-    }
-
-    /// Notes how long to wait for more tokens after a claim.
-    fn note_tokens(&mut self, answer: Result<Fill, &Duration>) {
-        self.tokens_in = match answer {
-            Ok(Fill::Full) => self.tokens.as_ref().map(|_| Duration::ZERO),
-            Ok(Fill::Partial) => None,
-            Err(wait) => Some(*wait),
-        };
-    }
-
-    /// Returns the scans of the next claims of a source. Measures the queue before its first one, and a large one from time
-    /// to time.
-    pub(crate) fn scans(&mut self, source: &Source) -> Result<Vec<Scan>> {
-        self.measure(source)?;
+    /// Returns the scans of the next claims. Measures the queue before the first one, and a large one from time to time.
+    fn scans(&mut self, source: &Source) -> Result<Vec<Scan>> {
+        let bytes = self.state.shared.ring.ready_bytes.load(Ordering::Relaxed);
+        let wanted = source.search().wants_measure(Instant::now(), bytes);
+        if let Some(ranks_above) = wanted {
+            let queue = self.state.config.queue.shared_name();
+            let measured = self.call("measure the queue", move |session| {
+                measure(session, &queue, ranks_above)
+            });
+            let found = measured.as_ref().ok();
+            source.search().measured(Instant::now(), found);
+            measured?;
+        }
         Ok(source.search().scans(Instant::now()))
     }
 
-    /// Claims up to `limit` jobs from what a scan of a source reads, which starts `lead` ids after its marks. Records the
-    /// jobs, as `charged` finds them in the answer. `None`: it did not search.
-    pub(crate) fn scan<T: Send + 'static>(
+    /// Claims up to `limit` jobs from what a scan reads. One from the marks starts `lead` ids after them.
+    fn scan(
         &mut self,
-        doing: &str,
-        (source, scan, lead): (&Source, Scan, i64),
+        source: &Source,
+        scan: Scan,
+        lead: i64,
         limit: usize,
-        claim: impl FnOnce(&mut Session, &ClaimRequest) -> Result<T> + Send + 'static,
-        charged: impl FnOnce(&T) -> Option<&ChargedJobs>,
-    ) -> Result<T> {
-        let (state, asked_at) = (Arc::clone(&self.state), Instant::now());
-        let look = source.search().look(scan, lead);
+    ) -> Result<Vec<ClaimedJob>> {
+        let (look, asked_at) = (source.search().look(scan, lead), Instant::now());
         let request = ClaimRequest {
             parts: look.parts.clone(),
             ..self.request_of(source, limit)
         };
-        let answer = state.requesting(limit, || {
-            self.call(doing, move |session| claim(session, &request))
+        let answer = self.claiming("claim jobs", limit, move |session| {
+            claim_with_tokens(session, &request)
         });
         let took = asked_at.elapsed();
-        match answer.as_ref().map(charged) {
-            Ok(Some(charged)) => {
-                state.hold(&charged.jobs);
-                let found = charged.jobs.iter().chain(&charged.put_off);
-                let found = found.map(ClaimedJob::place);
-                let mut search = source.search();
-                search.note(&look, asked_at, took, charged.fill, found);
-                drop(search);
-                // The jobs that lacked a token of their group are delayed until then.
-                if let Some(due_at) = charged.due_at {
-                    state.note_due(due_at);
-                }
-            }
-            Ok(None) => {}
-            Err(_) => source.search().note_failure(&look, asked_at, took),
+        if answer.is_err() {
+            source.search().note_failure(&look, asked_at, took);
         }
-        answer
-    }
-
-    fn measure(&mut self, source: &Source) -> Result<()> {
-        let bytes = self.state.shared.ring.ready_bytes.load(Ordering::Relaxed);
-        let wanted = source.search().wants_measure(Instant::now(), bytes);
-        let Some(ranks_above) = wanted else {
-            return Ok(());
+        let Some(charged) = with_tokens(source, answer?, |charged| charged.fill) else {
+            return Ok(Vec::new());
         };
-        let queue = self.state.config.queue.shared_name();
-        let measured = self.call("measure the queue", move |session| {
-            measure(session, &queue, ranks_above)
-        });
-        let found = measured.as_ref().ok();
-        source.search().measured(Instant::now(), found);
-        measured.map(drop)
+        self.state.hold(&charged.jobs);
+        let found = charged.jobs.iter().chain(&charged.put_off);
+        let found = found.map(ClaimedJob::place);
+        let mut search = source.search();
+        search.note(&look, asked_at, took, charged.fill, found);
+        drop(search);
+        // The jobs that lacked a token of their group are delayed until then.
+        if let Some(due_at) = charged.due_at {
+            self.state.note_due(due_at);
+        }
+        Ok(charged.jobs)
     }
 
     /// How many ids after its mark a claim starts: past the batches of the other workers, and past the
@@ -176,49 +131,54 @@ impl Claimer {
 
     /// Claims one job after a notification. Returns none in a large queue, because this is a full scan,
     /// and if each group has a rate limit.
-    pub(crate) fn claim_one(&mut self) -> Result<Vec<ClaimedJob>> {
-        self.measure(&self.source.clone())?;
-        let scans = self.source.search().scans(Instant::now());
-        if self.state.breakers.limits_groups() || scans != [Scan::Full] {
+    pub(crate) fn claim_one(&mut self, source: &Source) -> Result<Vec<ClaimedJob>> {
+        if self.scans(source)? != [Scan::Full] || self.state.breakers.limits_groups() {
             return Ok(Vec::new());
         }
-        let request = self.request_of(&self.source, 1);
+        let request = self.request_of(source, 1);
         let segment = self.state.shared.ring.segment.load(Ordering::Relaxed);
-        let state = Arc::clone(&self.state);
-        let claimed = state.requesting(1, || {
-            self.call("claim a job", move |session| {
-                claim_one(session, &request, segment)
-            })
+        let claimed = self.claiming("claim a job", 1, move |session| {
+            claim_one(session, &request, segment)
         })?;
         self.state.hold(&claimed);
         Ok(claimed)
     }
 
-    /// Claims up to `limit` jobs that wait for their group. `None`: there is no token.
+    /// Claims up to `limit` jobs that wait for their group.
     pub(crate) fn claim_groups(
         &mut self,
+        source: &Source,
         limit: usize,
-        look: GroupLook,
-    ) -> Result<Option<GroupAnswer>> {
-        let request = self.request_of(&self.source, limit);
-        let state = Arc::clone(&self.state);
-        let answer = state.requesting(limit, || {
-            self.call("claim jobs of groups", move |session| {
-                claim_groups_with_tokens(session, &request, &look)
-            })
+    ) -> Result<Vec<ClaimedJob>> {
+        let asked_at = Instant::now();
+        let in_a_row = match source.limit {
+            None => self.state.in_a_row(limit),
+            // A follower would wait too long to use its token.
+            Some(_) => 1,
+        };
+        let look = source.walk().look(limit, in_a_row);
+        let request = self.request_of(source, limit);
+        let answer = self.claiming("claim jobs of groups", limit, move |session| {
+            claim_groups_with_tokens(session, &request, &look)
         })?;
-        self.note_tokens(answer.as_ref().map(|answer| answer.place.fill));
-        let answer = answer.ok();
-        if let Some(answer) = &answer {
-            self.state.hold(&answer.claimed);
-        }
-        Ok(answer)
+        let Some(answer) = with_tokens(source, answer, |answer| answer.place.fill) else {
+            return Ok(Vec::new());
+        };
+        self.state.hold(&answer.claimed);
+        let now = Instant::now();
+        let (took, jobs) = (now.duration_since(asked_at), answer.claimed.len());
+        source.walk().note(now, took, jobs, answer.place);
+        Ok(answer.claimed)
     }
 
     /// A request for jobs of a source, from the start of the index.
     fn request_of(&self, source: &Source, limit: usize) -> ClaimRequest {
         let free = self.state.slots.count;
         let free = free.saturating_sub(self.state.in_flight());
+        let tokens = source.limit.as_ref().map(|limit| WantedTokens {
+            kind: limit.kind.as_deref().unwrap_or_default().into(),
+            free,
+        });
         ClaimRequest {
             queue: self.state.config.queue.shared_name(),
             identity: self.state.identity.clone(),
@@ -228,9 +188,20 @@ impl Claimer {
             limit,
             max_crashes: self.max_crashes.min(self.state.max_crashes()),
             limits_groups: self.state.breakers.limits_groups(),
-            tokens: self.tokens.clone().map(|kind| WantedTokens { kind, free }),
+            tokens,
             parts: Parts::Ranges(vec![IndexRange::ALL]),
         }
+    }
+
+    /// Runs a claim of up to so many jobs, which no other fetcher requests meanwhile.
+    fn claiming<T: Send + 'static>(
+        &mut self,
+        doing: &str,
+        jobs: usize,
+        claim: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let state = Arc::clone(&self.state);
+        state.requesting(jobs, || self.call(doing, claim))
     }
 
     /// Calls the database with the call timeout.
@@ -242,6 +213,20 @@ impl Claimer {
         let deadline = self.state.config.queue.database().call_timeout();
         lock(&self.db_caller).call(doing, deadline, work)
     }
+}
+
+/// Records what a claim learned about the tokens of its source. `None`: there was none, so it claimed nothing.
+fn with_tokens<T>(
+    source: &Source,
+    answer: Result<T, Duration>,
+    fill: impl FnOnce(&T) -> Fill,
+) -> Option<T> {
+    source.note_tokens(match answer.as_ref().map(fill) {
+        Ok(Fill::Full) => source.limit.as_ref().map(|_| Duration::ZERO),
+        Ok(Fill::Partial) => None,
+        Err(wait) => Some(*wait),
+    });
+    answer.ok()
 }
 
 /// Adds what a claim returned to the jobs of the claims before it. Those run, even if it failed; the next round

@@ -1,13 +1,11 @@
 //! Claims as many jobs as the slots of each queue can use, in turns, and waits while there are none.
 
-mod groups;
 mod help;
 mod idle;
-mod limited;
 mod probe;
 mod promotion;
+mod round;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,23 +15,21 @@ use crate::error::{Error, Result};
 use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::{ClaimedJob, LeaseId, fill};
-use crate::pipeline::gates::LimitStatus;
 use crate::pipeline::promote::due::DueSearch;
 use crate::pipeline::settle::release;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Sender, TryRecvError, never, select};
 use crate::sync::handout::Giver;
-use crate::worker::breaker_state::ClaimPlan;
 use crate::worker::claimer::{Claimer, dispatch};
 use crate::worker::gatherer::start_due;
 use crate::worker::limits::MAX_PAUSE;
 use crate::worker::second_fetcher::Request;
 use crate::worker::shared::Shared;
 use crate::worker::slot_state::QueuedChunk;
+use crate::worker::source::{Source, Sources};
 use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakePolicy};
-use limited::LimitedTurn;
 
 /// The time between promotions, if polls are not rarer. A promotion also returns when the next job is due.
 const PROMOTE_EVERY: Duration = Duration::from_secs(10);
@@ -130,13 +126,14 @@ pub(crate) struct Fetcher {
     slots: Giver<QueuedChunk>,
     /// Asks the second fetcher for one more batch.
     second: Sender<Request>,
+    known_sources: Sources,
+    /// Those of the last round.
+    sources: Vec<Arc<Source>>,
     next: Next,
     /// Whether it waits for nothing but notifications and its poll.
     only_polls: bool,
     /// Where promotions look.
     due: DueSearch,
-    /// When the claims under each rate limit look.
-    limited: HashMap<LimitStatus, LimitedTurn>,
     promoted_at: Instant,
     /// When the next delayed job is due.
     due_at: Option<Instant>,
@@ -162,10 +159,11 @@ impl Fetcher {
             claimer,
             slots,
             second,
+            known_sources: Sources::default(),
+            sources: Vec::new(),
             next: Next::once_there_is_room(),
             only_polls: false,
             due: DueSearch::default(),
-            limited: HashMap::new(),
             promoted_at: now,
             due_at: Some(now),
             woken: false,
@@ -224,19 +222,17 @@ impl Fetcher {
             Ok(claimed) => claimed,
             Err(error) => return self.pause_after_error(&error),
         };
-        // Switched after the jobs have been dispatched.
-        let switches =
-            plan.probe.is_none() && self.record_claim(claimed.len(), fill(claimed.iter(), demand));
         self.return_suspects(&mut claimed);
         let found = fill(claimed.iter(), demand);
+        // Switched after the jobs have been dispatched.
+        let switches = plan.probe.is_none() && self.record_claim(claimed.len(), found);
         self.state.user.set_hungry(found == Fill::Full);
         if claimed.is_empty() {
             if plan.probe.is_some() {
                 // Jobs of other kinds come next, also if there is room for one only.
                 return Next::At(now);
             }
-            let next = plan.next.into_iter().chain(self.next_tokens(&plan));
-            return self.idle(switches, next.min());
+            return self.idle(switches, plan.next);
         }
         dispatch(&self.state, &self.slots, claimed);
         if switches {
@@ -273,61 +269,6 @@ impl Fetcher {
         }
     }
 
-    /// Claims jobs as planned.
-    fn round(&mut self, demand: usize, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
-        match plan.limits.is_empty() {
-            true => self.claim_round(demand, plan, &plan.except),
-            false => self.limited_round(demand, plan),
-        }
-    }
-
-    /// The kinds to claim. `None`: all.
-    fn kinds(&self, plan: &ClaimPlan) -> Option<Arc<[String]>> {
-        plan.kinds.as_ref().or(self.state.kinds.as_ref()).cloned()
-    }
-
-    /// Promotes due jobs and claims those of kinds without a limit.
-    fn claim_round(
-        &mut self,
-        demand: usize,
-        plan: &ClaimPlan,
-        except: &[String],
-    ) -> Result<Vec<ClaimedJob>> {
-        let kinds = self.kinds(plan);
-        self.claimer.source = self.claimer.sources.of(kinds.as_deref(), except);
-        self.promote_when_due()?;
-        self.claim_all(demand)
-    }
-
-    /// Claims jobs that wait for their group, and others.
-    fn claim_all(&mut self, demand: usize) -> Result<Vec<ClaimedJob>> {
-        match self.state.breakers.has_groups() {
-            true => self.claim_with_groups(demand),
-            false => self.claim_ring(demand),
-        }
-    }
-
-    /// Claims jobs that do not wait for a group.
-    fn claim_ring(&mut self, demand: usize) -> Result<Vec<ClaimedJob>> {
-        if self.claimer.tokens.is_some() {
-            return self.claimer.claim(demand);
-        }
-        if self.woken && self.policy.is_notified() {
-            let told_of = self.claimer.claim_one()?;
-            if !told_of.is_empty() {
-                self.woken = false;
-                return Ok(told_of);
-            }
-        }
-        let claimed = self.claimer.claim(demand)?;
-        self.ask_for_help(claimed.len());
-        // The notification may be for a delayed job. A promotion returns when it is due.
-        if std::mem::take(&mut self.woken) && claimed.is_empty() {
-            self.promote()?;
-        }
-        Ok(claimed)
-    }
-
     /// Records a claim of so many jobs. Returns whether to switch the wake mode.
     fn record_claim(&mut self, jobs: usize, found: Fill) -> bool {
         self.pause = PAUSE;
@@ -337,21 +278,21 @@ impl Fetcher {
     }
 
     /// After an empty claim: switches the wake mode and claims once more, or waits.
-    fn idle(&mut self, switches: bool, next: Option<Instant>) -> Next {
+    fn idle(&mut self, switches: bool, next_probe: Option<Instant>) -> Next {
         if switches {
             // From now on enqueues notify. The next poll finds earlier jobs.
             return self.switch_mode();
         }
         let now = Instant::now();
-        let walk = self.claimer.source.walk().wait(now);
+        let has_groups = self.state.breakers.has_groups();
+        let sources = self.sources.iter();
+        let goes_on = sources.filter_map(|source| source.wait(has_groups)).min();
         self.only_polls = self.policy.is_notified()
-            && self.claimer.source.search().wait(now).is_none()
-            && next.is_none()
-            && walk.is_none()
+            && goes_on.is_none()
+            && next_probe.is_none()
             && self.due.whole_in(now).is_none();
-        // The next probe or tokens.
-        let until_next = next.map(|at| at.saturating_duration_since(now).max(LEAST_WAIT));
-        let waits = [until_next, walk].into_iter().flatten();
+        let until_probe = next_probe.map(|at| at.saturating_duration_since(now).max(LEAST_WAIT));
+        let waits = goes_on.into_iter().chain(until_probe);
         Next::News(now + waits.fold(self.wait_for_jobs(), Duration::min))
     }
 
@@ -361,10 +302,9 @@ impl Fetcher {
         let poll = self.state.config.poll.mul_f64(0.8 + fastrand::f64() * 0.4);
         // Jobs due at the same time are promoted together.
         let until_due = self.due_at.map(|at| at.saturating_duration_since(now));
-        let ends = [until_due, self.due.whole_in(now)].into_iter().flatten();
+        let ends = until_due.into_iter().chain(self.due.whole_in(now));
         let ends = ends.map(|end| end.max(LEAST_WAIT));
-        let below = self.claimer.source.search().wait(now);
-        ends.chain(below).fold(poll.min(wait), Duration::min)
+        ends.fold(poll.min(wait), Duration::min)
     }
 
     /// Tells the database how this worker learns of jobs.

@@ -21,7 +21,7 @@ use crate::worker::source::Source;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request to help with a queue, which has this place among those of the worker.
-pub(crate) type Request = (usize, Source);
+pub(crate) type Request = (usize, Arc<Source>);
 
 /// Helps the queues until nobody can ask any more. Connects when it is first asked.
 pub(crate) fn work(
@@ -43,8 +43,7 @@ pub(crate) fn work(
         if state.shared.stopping.is_set() || state.demand() < MAX_BATCH {
             continue;
         }
-        claimer.source = source;
-        match claimer.claim(MAX_BATCH) {
+        match claimer.claim(&source, MAX_BATCH) {
             Ok(claimed) => dispatch(&state, slots, claimed),
             Err(error) => log::warn!("{state}: second claim failed: {error:#}"),
         }

@@ -1,62 +1,147 @@
-//! Where some claims look for jobs: those of a queue, those under a rate limit, and probes.
+//! Sources: where claims look for jobs, and what they learned there. Jobs without a rate limit, those under each limit and
+//! probes have different ones.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::pipeline::claim::group_walk::GroupWalk;
+use crate::job::wait::from_now;
+use crate::pipeline::claim::group_walk::{GATHER, GroupWalk};
 use crate::pipeline::claim::search::Search;
-use crate::sync::{Mutex, MutexGuard};
+use crate::pipeline::gates::LimitStatus;
+use crate::sync::{Instant, Mutex, MutexGuard};
+use crate::worker::breaker_state::ClaimPlan;
 use crate::worker::latch::lock;
 
-/// The kinds that some claims look for, and where they search. A clone shares the search.
-#[derive(Clone)]
+/// The jobs that some claims look for, and where they search.
 pub(crate) struct Source {
     /// The kinds to claim. `None`: all.
     pub(crate) kinds: Option<Arc<[String]>>,
     /// The kinds not to claim.
     pub(crate) except: Option<Arc<[String]>>,
-    search: Arc<Mutex<Search>>,
-    walk: Arc<Mutex<GroupWalk>>,
+    /// The limit whose tokens its jobs need.
+    pub(crate) limit: Option<LimitStatus>,
+    search: Mutex<Search>,
+    walk: Mutex<GroupWalk>,
+    pause: Mutex<Pause>,
+}
+
+/// When claims under a limit ask again.
+#[derive(Clone, Copy)]
+struct Pause {
+    /// When there may be tokens. `None`: the last claim had more than it needed.
+    tokens_at: Option<Instant>,
+    /// Until then, other jobs have priority, unless there was a notification.
+    ends_at: Instant,
 }
 
 impl Source {
+    pub(crate) fn search(&self) -> MutexGuard<'_, Search> {
+        lock(&self.search)
+    }
+
     /// The walk over the groups with such jobs.
     pub(crate) fn walk(&self) -> MutexGuard<'_, GroupWalk> {
         lock(&self.walk)
     }
 
-    pub(crate) fn search(&self) -> MutexGuard<'_, Search> {
-        lock(&self.search)
+    /// Records how long its claims wait for more tokens. `None`: there were more than jobs.
+    pub(crate) fn note_tokens(&self, wait: Option<Duration>) {
+        lock(&self.pause).tokens_at = wait.map(|wait| from_now(wait.max(GATHER)));
+    }
+
+    pub(crate) fn lacks_tokens(&self) -> bool {
+        lock(&self.pause)
+            .tokens_at
+            .is_some_and(|at| at > Instant::now())
+    }
+
+    /// Whether to claim now. A notification says that there may be jobs, not that there are tokens.
+    pub(crate) fn is_due(&self, is_notified: bool) -> bool {
+        let is_over = lock(&self.pause).ends_at <= Instant::now();
+        self.limit.is_none() || !self.lacks_tokens() && (is_notified || is_over)
+    }
+
+    /// Lets other jobs have priority after claims under a limit, unless the search goes on.
+    pub(crate) fn rest(&self, has_groups: bool) {
+        let wait = self.wait(has_groups).unwrap_or(GATHER);
+        lock(&self.pause).ends_at = from_now(wait.min(GATHER));
+    }
+
+    /// Returns how long a worker without jobs waits before it claims again. `None`: until it is woken or polls.
+    pub(crate) fn wait(&self, has_groups: bool) -> Option<Duration> {
+        let (now, pause) = (Instant::now(), *lock(&self.pause));
+        if let Some(at) = pause.tokens_at {
+            return Some(at.saturating_duration_since(now));
+        }
+        let walk = has_groups.then(|| self.walk().wait(now)).flatten();
+        self.search().wait(now).into_iter().chain(walk).min()
+    }
+
+    /// Whether there may be jobs that no claim has looked for yet.
+    pub(crate) fn is_unfinished(&self, has_groups: bool) -> bool {
+        self.search().is_behind() || has_groups && self.walk().is_unfinished()
     }
 }
 
-/// How many searches a worker remembers of a queue. Handlers may name a dependency for each host.
+/// How many sources a worker remembers of a queue. Handlers may name a dependency for each host.
 const MAX_SOURCES: usize = 100;
 
-/// Where claims have looked for jobs of a queue.
+/// The sources of a queue.
 #[derive(Default)]
-pub(crate) struct Sources(Vec<Source>);
+pub(crate) struct Sources(Vec<Arc<Source>>);
 
 impl Sources {
-    /// Returns where to look for jobs of these kinds, `None`: all, except those: where the last claim of the same kinds
-    /// did.
-    pub(crate) fn of(&mut self, kinds: Option<&[String]>, except: &[String]) -> Source {
+    /// Returns the sources of a worker that handles these kinds, `None`: all. A claim continues where the last one of the
+    /// same source ended.
+    pub(crate) fn of(
+        &mut self,
+        plan: &ClaimPlan,
+        handled: Option<&Arc<[String]>>,
+    ) -> Vec<Arc<Source>> {
+        let kinds = plan.kinds.as_ref().or(handled).map(|kinds| &**kinds);
+        let rest = plan.left_out(&plan.except);
+        let limits = plan.targets(kinds).map(|limit| match &limit.kind {
+            None => self.find(kinds, &rest, Some(limit)),
+            Some(kind) => self.find(Some(std::slice::from_ref(kind)), &[], Some(limit)),
+        });
+        let mut all: Vec<Arc<Source>> = limits.collect();
+        if !plan.limits_queue() {
+            all.push(self.find(kinds, &rest, None));
+        }
+        all
+    }
+
+    fn find(
+        &mut self,
+        kinds: Option<&[String]>,
+        except: &[String],
+        limit: Option<&LimitStatus>,
+    ) -> Arc<Source> {
         let except = (!except.is_empty()).then_some(except);
-        let is_it =
-            |known: &&Source| known.kinds.as_deref() == kinds && known.except.as_deref() == except;
+        let is_it = |known: &&Arc<Source>| {
+            known.kinds.as_deref() == kinds
+                && known.except.as_deref() == except
+                && known.limit.as_ref() == limit
+        };
         if let Some(known) = self.0.iter().find(is_it) {
-            return known.clone();
+            return Arc::clone(known);
         }
         // A forgotten search starts again.
         if self.0.len() >= MAX_SOURCES {
             self.0.clear();
         }
-        let source = Source {
+        let source = Arc::new(Source {
             kinds: kinds.map(Arc::from),
             except: except.map(Arc::from),
-            search: Arc::new(Mutex::new(Search::new())),
-            walk: Arc::default(),
-        };
-        self.0.push(source.clone());
+            limit: limit.cloned(),
+            search: Mutex::new(Search::new()),
+            walk: Mutex::default(),
+            pause: Mutex::new(Pause {
+                tokens_at: None,
+                ends_at: Instant::now(),
+            }),
+        });
+        self.0.push(Arc::clone(&source));
         source
     }
 }

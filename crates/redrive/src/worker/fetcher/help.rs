@@ -1,5 +1,6 @@
 //! Asks the second fetcher for help.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Fetcher;
@@ -8,22 +9,22 @@ use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
+use crate::worker::source::Source;
 
 /// How often to count the other workers while batches are full.
 const MEET_EVERY: Duration = Duration::from_secs(1);
 
 impl Fetcher {
     /// Asks for one more batch if the first fetcher claims full ones.
-    pub(super) fn ask_for_help(&mut self, jobs: usize) {
+    pub(super) fn ask_for_help(&mut self, source: &Arc<Source>, jobs: usize) {
         if jobs < MAX_BATCH || self.state.slots.have_other_weights(&self.state.user) {
             return;
         }
         self.meet_other_workers();
         // If there are other workers, they take the role of the second fetcher.
         if self.state.other_workers.load(Ordering::Relaxed) == 0 {
-            let source = self.claimer.source.clone();
             // Does nothing while the second fetcher is busy.
-            _ = self.second.try_send((self.state.place, source));
+            _ = self.second.try_send((self.state.place, Arc::clone(source)));
         }
     }
 

@@ -19,16 +19,14 @@ impl Fetcher {
     pub(super) fn probe(&mut self, breaker: &str, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();
         self.promote()?;
-        self.ask_again();
         let mut claimed = self.round(1, plan)?;
-        let mut goes_on = self.searches_on(plan);
+        let mut goes_on = self.searches_on();
         if claimed.is_empty() && !goes_on && !plan.except.is_empty() {
             // Other breakers hold back all jobs, so one of those is the probe.
             let mut plan = plan.clone();
             plan.except.clear();
-            self.ask_again();
             claimed = self.round(1, &plan)?;
-            goes_on = self.searches_on(&plan);
+            goes_on = self.searches_on();
         }
         let right = claimed
             .first()
@@ -48,14 +46,11 @@ impl Fetcher {
         right.map(|_| Vec::new())
     }
 
-    /// Whether the search for a job to probe goes on in the queue, in its groups or under a limit.
-    fn searches_on(&self, plan: &ClaimPlan) -> bool {
-        let is_behind = self.claimer.source.search().is_behind();
-        let in_groups =
-            self.state.breakers.has_groups() && self.claimer.source.walk().is_unfinished();
-        let tokens_at = self.next_tokens(plan);
-        !plan.limits_queue() && (is_behind || in_groups)
-            || tokens_at.is_some_and(|at| at <= Instant::now())
+    /// Whether the search for a job to probe goes on.
+    fn searches_on(&self) -> bool {
+        let has_groups = self.state.breakers.has_groups();
+        let mut sources = self.sources.iter();
+        sources.any(|source| !source.lacks_tokens() && source.is_unfinished(has_groups))
     }
 
     /// Takes the right to probe a claimed job. Returns `false` if another process has it, or if the job may not run.
