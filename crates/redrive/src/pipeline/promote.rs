@@ -4,48 +4,54 @@ pub(crate) mod due;
 
 use std::time::Duration;
 
+use crate::db::row::{FromRow, row};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use due::Promoted;
+use crate::job::milliseconds::milliseconds;
 
 /// The maximum number of jobs promoted by one call.
-pub(crate) const MAX_PROMOTED: u32 = 1000;
+const MAX_PROMOTED: u32 = 1000;
+
+row! {
+    /// The result of a promotion. Times are in microseconds since 1970 by the clock of the server.
+    pub(crate) struct Promoted {
+        pub(crate) moved: u32,
+        /// When the last of these jobs was due.
+        pub(crate) last_micros: Option<i64>,
+        /// The mark at which it started. 0: none.
+        pub(crate) mark_micros: i64,
+        /// The time of the statement.
+        pub(crate) now_micros: i64,
+        /// The size of the table.
+        pub(crate) pages: i64,
+        /// The time until the next job is due. `None`: none is due within the time asked for.
+        pub(crate) next_due_ms: Option<Duration>,
+    }
+}
+
+impl Promoted {
+    /// Whether more jobs may be due.
+    pub(crate) fn is_full(&self) -> bool {
+        self.moved >= MAX_PROMOTED
+    }
+}
 
 /// Promotes due jobs, of a table with up to this many pages all, and looks for the next job that is due within this time.
+/// First it stores a mark for all processes, if there is one to store.
 pub(crate) fn promote(
     session: &mut Session,
     queue: &str,
+    mark: Option<i64>,
     pages: i64,
     within: Duration,
 ) -> Result<Promoted> {
+    if let Some(mark) = mark {
+        let doing = format!("store the mark of the delayed jobs of queue `{queue}`");
+        session.query(&doing, &sql::STORE_DELAYED_MARK, &[&queue, &mark])?;
+    }
     let doing = format!("promote delayed jobs of queue `{queue}`");
-    let within_ms = i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
-    let row = session.query_one(
-        &doing,
-        &sql::PROMOTE,
-        &[&queue, &i64::from(MAX_PROMOTED), &pages, &within_ms],
-    )?;
-    let moved: i64 = row.get("moved");
-    let moved = u32::try_from(moved).unwrap_or(u32::MAX);
-    let last: Option<i64> = row.get("last_micros");
-    let next_due_ms: Option<i64> = row.get("next_due_ms");
-    Ok(Promoted {
-        moved,
-        last: last.filter(|_| moved >= MAX_PROMOTED),
-        has_mark: row.get::<_, i64>("mark_micros") > 0,
-        now: row.get("now_micros"),
-        pages: row.get("pages"),
-        next_due: next_due_ms.map(|ms| Duration::from_millis(ms.cast_unsigned())),
-    })
-}
-
-/// Stores the mark of a queue for all processes.
-pub(crate) fn store_delayed_mark(session: &mut Session, queue: &str, mark: i64) -> Result<()> {
-    session.query(
-        &format!("store the mark of the delayed jobs of queue `{queue}`"),
-        &sql::STORE_DELAYED_MARK,
-        &[&queue, &mark],
-    )?;
-    Ok(())
+    let (most, within) = (i64::from(MAX_PROMOTED), milliseconds(within));
+    let row = session.query_one(&doing, &sql::PROMOTE, &[&queue, &most, &pages, &within])?;
+    Promoted::from_row(&row)
 }

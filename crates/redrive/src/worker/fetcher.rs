@@ -354,16 +354,3 @@ fn wait_for_gate(next: Option<Instant>) -> Next {
     let until_next = next.map_or(MAX_GATE_NAP, |at| at.saturating_duration_since(now));
     Next::News(now + until_next.clamp(LEAST_WAIT, MAX_GATE_NAP))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn promotions_look_past_the_next_poll() {
-        for (poll, expected) in [(1, 10), (5, 10), (60, 120)] {
-            let (poll, expected) = (Duration::from_secs(poll), Duration::from_secs(expected));
-            assert_eq!(ahead(poll), expected, "{poll:?}");
-        }
-    }
-}

@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use super::Promoted;
 use crate::sync::Instant;
 
 /// The size of the table up to which a promotion reads all due rows.
@@ -32,22 +33,6 @@ const SHARE: u32 = 20;
 const START: i64 = 0;
 /// A mark after every job that is due. The statement replaces a mark in the future.
 const FUTURE: i64 = 4_000_000_000_000_000;
-
-/// The result of a promotion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Promoted {
-    pub(crate) moved: u32,
-    /// When the last job was due, if there may be more.
-    pub(crate) last: Option<i64>,
-    /// Whether it started at a mark.
-    pub(crate) has_mark: bool,
-    /// The time of the statement.
-    pub(crate) now: i64,
-    /// The size of the table.
-    pub(crate) pages: i64,
-    /// The time until the next job is due. `None`: none is due within the time asked for.
-    pub(crate) next_due: Option<Duration>,
-}
 
 /// The mark that a process stores, and when it does without.
 #[derive(Debug, Default)]
@@ -75,17 +60,19 @@ impl DueSearch {
 
     /// Records a promotion: when it started, how long it took and what it found. After one that read all due rows and
     /// was cheap, no mark is needed.
-    pub(crate) fn note(&mut self, asked_at: Instant, took: Duration, found: Promoted) {
+    pub(crate) fn note(&mut self, asked_at: Instant, took: Duration, found: &Promoted) {
+        let has_mark = found.mark_micros > 0;
         let is_slow = took > CHEAP + MOVING * found.moved;
         if found.pages <= SMALL_PAGES {
             (self.mark, self.whole_at) = (None, None);
-        } else if !found.has_mark && !is_slow {
+        } else if !has_mark && !is_slow {
             self.mark = self.whole_at.take().map(|_| START);
         } else {
-            let mark = found.last.unwrap_or(found.now - SETTLED_MICROS);
+            let last = found.last_micros.filter(|_| found.is_full());
+            let mark = last.unwrap_or(found.now_micros - SETTLED_MICROS);
             // A lower one, of a promotion that read all and left some, is stored first.
             self.mark = self.mark.into_iter().chain([mark]).min();
-            match found.has_mark {
+            match has_mark {
                 true => _ = self.whole_at.get_or_insert(asked_at + took),
                 false => self.whole_at = Some(asked_at + took * SHARE),
             }

@@ -13,18 +13,18 @@ const SETTLED_MARK: i64 = NOW - SETTLED_MICROS;
 fn nothing(has_mark: bool, pages: i64) -> Promoted {
     Promoted {
         moved: 0,
-        last: None,
-        has_mark,
-        now: NOW,
+        last_micros: None,
+        mark_micros: i64::from(has_mark),
+        now_micros: NOW,
         pages,
-        next_due: None,
+        next_due_ms: None,
     }
 }
 
 /// A search that needs a mark.
 fn marked(now: Instant) -> DueSearch {
     let mut due = DueSearch::default();
-    due.note(now, Duration::ZERO, nothing(true, LARGE));
+    due.note(now, Duration::ZERO, &nothing(true, LARGE));
     assert!(due.is_whole(now), "{due:?}");
     due
 }
@@ -48,10 +48,10 @@ fn only_slow_promotions_of_a_large_table_need_a_mark() {
         let mut due = DueSearch::default();
         let found = Promoted {
             moved,
-            last: (moved > 0).then_some(full),
+            last_micros: (moved > 0).then_some(full),
             ..nothing(has_mark, pages)
         };
-        due.note(now, took, found);
+        due.note(now, took, &found);
         let what = format!("{took:?} {moved} {has_mark} {pages}");
         assert_eq!(due.take_mark(now), mark, "{what}");
         assert_eq!(due.whole_in(now).is_some(), mark.is_some(), "{what}");
@@ -77,7 +77,7 @@ fn all_due_rows_are_read_in_a_twentieth_of_the_time() {
     let now = Instant::now();
     let mut due = marked(now);
     assert_eq!(due.pages(now), i64::MAX);
-    due.note(now, 30 * MS, nothing(false, LARGE));
+    due.note(now, 30 * MS, &nothing(false, LARGE));
     assert_eq!(due.pages(now + 599 * MS), SMALL_PAGES);
     assert_eq!(due.pages(now + 600 * MS), i64::MAX);
     due.note_failure(now + 600 * MS, 7 * MS);
@@ -92,11 +92,11 @@ fn promotions_go_back_to_what_one_that_read_all_due_rows_has_left() {
     assert_eq!(due.take_mark(now), Some(SETTLED_MARK));
     let found = Promoted {
         moved: 1000,
-        last: Some(NOW / 2),
+        last_micros: Some(NOW / 2),
         ..nothing(false, LARGE)
     };
-    due.note(now, 900 * MS, found);
-    due.note(now, MS, nothing(true, LARGE));
+    due.note(now, 900 * MS, &found);
+    due.note(now, MS, &nothing(true, LARGE));
     assert_eq!(due.take_mark(now + 5000 * MS), Some(NOW / 2));
 }
 
@@ -105,7 +105,7 @@ fn after_a_cheap_promotion_of_all_due_rows_no_mark_is_needed() {
     let now = Instant::now();
     let mut due = marked(now);
     assert_eq!(due.take_mark(now), Some(SETTLED_MARK));
-    due.note(now, 5 * MS, nothing(false, LARGE));
+    due.note(now, 5 * MS, &nothing(false, LARGE));
     assert_eq!((due.take_mark(now), due.whole_in(now)), (Some(START), None));
 }
 
@@ -118,7 +118,7 @@ fn the_mark_is_stored_at_once_and_every_five_seconds() {
         (4999, None),
         (5000, Some(SETTLED_MARK)),
     ] {
-        due.note(now, MS, nothing(true, LARGE));
+        due.note(now, MS, &nothing(true, LARGE));
         assert_eq!(due.take_mark(now + after * MS), expected, "{after}");
     }
 }
