@@ -28,9 +28,8 @@ pub(super) fn claim(client: &mut impl GenericClient, limit: i64, place: &mut Pla
     let (lease, worker) = (Uuid::new_v4(), Uuid::nil());
     let (after, bytes) = (&place.after, &place.bytes);
     let (in_a_row, most) = (&place.in_a_row, i32::MAX);
-    let values: [&(dyn ToSql + Sync); 13] = [
-        &"orders", &all, &none, &limit, bytes, &lease, &worker, &all, after, &500, &true, in_a_row,
-        &most,
+    let values: [&(dyn ToSql + Sync); 12] = [
+        &"orders", &all, &none, &limit, bytes, &lease, &worker, &all, after, &500, in_a_row, &most,
     ];
     let rows = client.query(statement("claim_groups"), &values);
     let rows = rows.expect("claim jobs of groups");

@@ -14,10 +14,9 @@
 -- $9 text       group after which the walk over the groups starts, and with which it ends; NULL: it starts with the
 --               first one
 -- $10 integer   maximum number of groups to walk over
--- $11 boolean   whether to take the tokens, which must be there in any case; not for jobs that are to be probed
--- $12 integer   jobs to take of a group before those of the next one; 1: no job has followers; nor has one with a separate
+-- $11 integer   jobs to take of a group before those of the next one; 1: no job has followers; nor has one with a separate
 --               lease, which follows no other job
--- $13 integer   maximum crashes of a job; a suspect has a separate lease
+-- $12 integer   maximum crashes of a job; a suspect has a separate lease
 -- Locks: the rows of the jobs it takes; rows locked by other sessions are skipped, and no other row takes their place,
 --        because that would break the order. It waits for another claim that takes the same slot until that commits. A
 --        bucket that another session has locked is skipped with its group.
@@ -41,7 +40,7 @@ policy AS MATERIALIZED (
            coalesce(max(p.mode) = 'ordered', false) AS is_ordered, coalesce(max(p.on_death) = 'divert', false) AS diverts,
            -- In a group that is being diverted, the next job may have to wait for a letter. With a rate limit, a follower
            -- would wait too long to use its token.
-           $12::integer > 1 AND coalesce(max(p.mode) IN ('ordered', 'limit') AND max(p.on_death) <> 'divert', false)
+           $11::integer > 1 AND coalesce(max(p.mode) IN ('ordered', 'limit') AND max(p.on_death) <> 'divert', false)
                AND NOT EXISTS (SELECT FROM rate) AS has_followers
     FROM redrive.group_policies p
     WHERE p.queue = $1
@@ -65,7 +64,7 @@ nearest AS MATERIALIZED (
                        j.kind = ANY ($3::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_alone,
                        ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
                            AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))
-                           AND coalesce((j.meta).crashes, 0) <= $13::integer AS is_ours
+                           AND coalesce((j.meta).crashes, 0) <= $12::integer AS is_ours
                 FROM redrive.jobs_waiting j
                 WHERE j.queue = $1 AND (j.meta).group_key > l.above
                 ORDER BY (j.meta).group_key, j.id
@@ -153,7 +152,7 @@ rooms AS MATERIALIZED (
         ) m
     ) t
 ),
--- Each group gives an equal share, or $12 jobs if that is more. Its first jobs take its free slots, but no more of these
+-- Each group gives an equal share, or $11 jobs if that is more. Its first jobs take its free slots, but no more of these
 -- than give each group an equal share of the turns; each of its other jobs follows one of these.
 shares AS MATERIALIZED (
     SELECT r.key, r.place, r.is_complete, r.free, p.is_ordered, n.share,
@@ -162,8 +161,8 @@ shares AS MATERIALIZED (
            CASE WHEN NOT p.is_ordered THEN 1000 WHEN p.has_followers THEN n.share ELSE 1 END AS reach
     FROM policy p
     CROSS JOIN (
-        SELECT greatest(($4::bigint + count(*) - 1) / greatest(count(*), 1), $12::bigint) AS share,
-               (($4::bigint + $12::bigint - 1) / $12::bigint + count(*) - 1) / greatest(count(*), 1) AS turns
+        SELECT greatest(($4::bigint + count(*) - 1) / greatest(count(*), 1), $11::bigint) AS share,
+               (($4::bigint + $11::bigint - 1) / $11::bigint + count(*) - 1) / greatest(count(*), 1) AS turns
         FROM rooms o
         WHERE o.room > 0
     ) n
@@ -201,7 +200,7 @@ picked AS MATERIALIZED (
                                j.kind = ANY ($3::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_alone,
                                ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
                                    AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))
-                                   AND coalesce((j.meta).crashes, 0) <= $13::integer AS is_ours
+                                   AND coalesce((j.meta).crashes, 0) <= $12::integer AS is_ours
                         FROM redrive.jobs_waiting j
                         WHERE j.queue = $1 AND (j.meta).group_key = u.key
                         ORDER BY j.id
@@ -245,7 +244,7 @@ charged AS MATERIALIZED (
     FROM (
         SELECT array_agg(p.key) AS keys, array_agg(p.id) AS ids
         FROM fitting p
-        WHERE $11::boolean AND EXISTS (SELECT FROM rate) AND (p.tid IN (SELECT k.tid FROM locked k)) IS TRUE
+        WHERE EXISTS (SELECT FROM rate) AND (p.tid IN (SELECT k.tid FROM locked k)) IS TRUE
     ) a
     CROSS JOIN LATERAL redrive.take_group_tokens($1, a.keys, a.ids) c
 ),
@@ -265,8 +264,7 @@ allowed AS MATERIALIZED (
         ) m
         WHERE m.missing = 0 AND (SELECT count(*) FROM locked) < (SELECT t.jobs FROM total t)
     ) p
-    WHERE CASE WHEN $11::boolean AND EXISTS (SELECT FROM rate)
-               THEN p.id IN (SELECT c.job_id FROM charged c WHERE c.is_granted) ELSE true END
+    WHERE CASE WHEN EXISTS (SELECT FROM rate) THEN p.id IN (SELECT c.job_id FROM charged c WHERE c.is_granted) ELSE true END
 ),
 -- Another process may have taken a slot that the snapshot misses.
 taken AS MATERIALIZED (

@@ -30,9 +30,6 @@ pub(crate) struct GroupLook {
     pub(super) window: usize,
     /// The groups whose waiting jobs must become letters first.
     pub(super) diverting: Vec<String>,
-    /// Whether a job takes the token of its group, which must be there, if each group has a rate limit. Otherwise the claim
-    /// that will start the job takes it.
-    pub(super) takes_tokens: bool,
     /// How many jobs of a group to take before those of the next one. 1: no job has followers.
     pub(super) in_a_row: usize,
 }
@@ -77,7 +74,7 @@ impl GroupWalk {
         let needed = limit.div_ceil(in_a_row.max(1)).saturating_add(SPARE_GROUPS);
         let next = &mut self.next;
         next.window = next.window.max(needed).min(MAX_WINDOW);
-        (next.takes_tokens, next.in_a_row) = (true, in_a_row);
+        next.in_a_row = in_a_row;
         next.clone()
     }
 

@@ -60,7 +60,6 @@ pub(crate) fn claim_groups(
             &claim.except.as_deref(),
             &look.after,
             &i32::try_from(look.window).unwrap_or(i32::MAX),
-            &look.takes_tokens,
             &i32::try_from(look.in_a_row).unwrap_or(i32::MAX),
             &claim.max_crashes,
         ],
