@@ -9,7 +9,7 @@
 -- $6 integer    maximum crashes of a job, that is, workers that it lost; 0: no suspect
 -- $7 uuid       id of the lease, chosen by the client for this call; further leases have random ids
 -- $8 uuid       worker
--- $9 integer[], $10 bigint[], $11 integer[]
+-- $9 integer[], $10 bigint[], $11 bigint[]
 --               ranges of the claim index to scan, in order, each starting after
 --               (rank, id) and ending before a rank; see pipeline/claim/mark.rs
 -- $12 text[]    kinds to skip because a breaker is open; NULL: none
@@ -27,7 +27,7 @@ WITH picked AS MATERIALIZED (
            min(f.segment) = max(f.segment) AND sum(f.bytes) <= $5 AND NOT bool_or(f.is_alone) AS fit
     FROM (
         SELECT found.segment, found.tid, found.bytes, found.crashes, found.is_alone
-        FROM unnest($9::integer[], $10::bigint[], $11::integer[])
+        FROM unnest($9::integer[], $10::bigint[], $11::bigint[])
             WITH ORDINALITY AS range (from_rank, from_id, to_rank, ordinal)
         CROSS JOIN LATERAL (
             SELECT j.segment, j.ctid AS tid, pg_column_size(j.payload) AS bytes, coalesce((j.meta).crashes, 0::smallint) AS crashes,

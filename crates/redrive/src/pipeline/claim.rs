@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::db::run::Run;
 use crate::db::session::Session;
-use crate::db::sql::{self, Parameter};
+use crate::db::sql;
 use crate::error::Result;
 use crate::job::headers::Headers;
 use crate::job::job::{JobId, JobMeta};
@@ -25,7 +25,7 @@ use crate::job::new_job::DEFAULT_ATTEMPTS;
 use crate::job::payload::Json;
 use crate::sync::{Instant, Row};
 use demand::Fill;
-use mark::{IdRange, IndexRange, rank};
+use mark::{Parts, rank};
 
 /// A claim stops at this many bytes of payload, to bound the memory of a batch.
 const MAX_CLAIM_BYTES: i64 = 8 * 1024 * 1024;
@@ -82,13 +82,6 @@ pub(crate) struct WantedTokens {
     pub(crate) free: usize,
 }
 
-/// The parts of the claim index to scan, in claim order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Parts {
-    Ranges(Vec<IndexRange>),
-    Ids(Vec<IdRange>),
-}
-
 /// Returns how many crashes a job may have that runs beside one with this many.
 ///
 /// Suspects, which are jobs that lost a worker, have a lease each and run in parallel, because most of them are innocent. If
@@ -142,21 +135,12 @@ pub(crate) fn claim(session: &mut dyn Run, claim: &ClaimRequest) -> Result<Vec<C
     let queue = &*claim.queue;
     let doing = format!("claim jobs of queue `{queue}`");
     let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
-    let (from_ranks, from_ids): (Vec<i32>, Vec<i64>) = match &claim.parts {
-        Parts::Ranges(parts) => parts.iter().map(|it| (it.from_rank, it.from_id)).unzip(),
-        Parts::Ids(parts) => parts.iter().map(|it| (it.rank, it.after)).unzip(),
+    let (sql, parts) = match &claim.parts {
+        Parts::Ranks(parts) => (&sql::CLAIM, parts),
+        Parts::Ids(parts) => (&sql::CLAIM_WINDOW, parts),
     };
-    let (to_ranks, to_ids): (Vec<i32>, Vec<i64>);
-    let (sql, ends): (_, Parameter<'_>) = match &claim.parts {
-        Parts::Ranges(parts) => {
-            to_ranks = parts.iter().map(|it| it.to_rank).collect();
-            (&sql::CLAIM, &to_ranks)
-        }
-        Parts::Ids(parts) => {
-            to_ids = parts.iter().map(|it| it.to).collect();
-            (&sql::CLAIM_WINDOW, &to_ids)
-        }
-    };
+    let ranks: Vec<i32> = parts.iter().map(|part| part.rank).collect();
+    let (after, to): (Vec<i64>, Vec<i64>) = parts.iter().map(|it| (it.after, it.to)).unzip();
     let rows = session.run(
         &doing,
         sql,
@@ -169,9 +153,9 @@ pub(crate) fn claim(session: &mut dyn Run, claim: &ClaimRequest) -> Result<Vec<C
             &claim.max_crashes,
             &Uuid::new_v4(),
             &claim.identity.id.0,
-            &from_ranks,
-            &from_ids,
-            ends,
+            &ranks,
+            &after,
+            &to,
             &claim.except.as_deref(),
             &LAST_CHANCE.cast_signed(),
         ],

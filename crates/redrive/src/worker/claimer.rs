@@ -7,10 +7,10 @@ use crate::db::caller::DbCaller;
 use crate::db::session::Session;
 use crate::error::Result;
 use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
-use crate::pipeline::claim::mark::{IndexRange, Scan};
+use crate::pipeline::claim::mark::{Parts, Scan};
 use crate::pipeline::claim::measure::measure;
 use crate::pipeline::claim::turns::chunks;
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, WantedTokens, claim_one};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, WantedTokens, claim_one};
 use crate::pipeline::tokens::{claim_groups_with_tokens, claim_with_tokens};
 use crate::sync::atomic::Ordering;
 use crate::sync::handout::Giver;
@@ -189,7 +189,7 @@ impl Claimer {
             max_crashes: self.max_crashes.min(self.state.max_crashes()),
             limits_groups: self.state.breakers.limits_groups(),
             tokens,
-            parts: Parts::Ranges(vec![IndexRange::ALL]),
+            parts: Parts::all(),
         }
     }
 

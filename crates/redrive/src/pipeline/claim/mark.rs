@@ -6,40 +6,39 @@ pub(crate) fn rank(priority: i16, generation: u32) -> i32 {
     i32::from(generation > 0) - 2 * i32::from(priority)
 }
 
-/// A part of the claim index: from after (rank, id) to below a rank.
+/// A part of the claim index: after (rank, id) and up to an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct IndexRange {
-    pub(crate) from_rank: i32,
-    pub(crate) from_id: i64,
-    pub(crate) to_rank: i32,
-}
-
-impl IndexRange {
-    /// The whole index.
-    pub(crate) const ALL: IndexRange = IndexRange {
-        from_rank: i32::MIN,
-        from_id: 0,
-        to_rank: i32::MAX,
-    };
-
-    /// The parts of the index that these ranks, in their order, leave.
-    pub(crate) fn between(ranks: impl Iterator<Item = i32>) -> Vec<IndexRange> {
-        let (mut parts, mut open) = (Vec::new(), IndexRange::ALL);
-        for to_rank in ranks {
-            parts.push(IndexRange { to_rank, ..open });
-            (open.from_rank, open.from_id) = (to_rank, i64::MAX);
-        }
-        parts.push(open);
-        parts
-    }
-}
-
-/// The ids of a rank after one and up to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct IdRange {
+pub(crate) struct Part {
     pub(crate) rank: i32,
     pub(crate) after: i64,
     pub(crate) to: i64,
+}
+
+/// The parts of the claim index to scan, in claim order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Parts {
+    /// Each ends below a rank.
+    Ranks(Vec<Part>),
+    /// Each ends with an id of its rank.
+    Ids(Vec<Part>),
+}
+
+impl Parts {
+    /// The whole index.
+    pub(crate) fn all() -> Parts {
+        Parts::between(std::iter::empty())
+    }
+
+    /// The parts of the index that these ranks, in their order, leave.
+    pub(crate) fn between(ranks: impl Iterator<Item = i32>) -> Parts {
+        let (mut parts, mut start) = (Vec::new(), (i32::MIN, 0));
+        for end in ranks.chain([i32::MAX]) {
+            let ((rank, after), to) = (start, end.into());
+            parts.push(Part { rank, after, to });
+            start = (end, i64::MAX);
+        }
+        Parts::Ranks(parts)
+    }
 }
 
 /// Where a claim scans the index.

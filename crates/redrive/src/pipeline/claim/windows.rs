@@ -27,9 +27,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::pipeline::claim::Parts;
 use crate::pipeline::claim::demand::Fill;
-use crate::pipeline::claim::mark::{IdRange, IndexRange, Scan};
+use crate::pipeline::claim::mark::{Part, Parts, Scan};
 use crate::sync::Instant;
 
 /// A window that took less is doubled, and one that took a tenth of it is eight times as wide then.
@@ -78,10 +77,10 @@ impl Look {
     }
 
     /// The windows of a claim of the front.
-    fn windows(&self) -> impl Iterator<Item = &IdRange> {
+    fn windows(&self) -> impl Iterator<Item = &Part> {
         let parts = match &self.parts {
             Parts::Ids(parts) => &parts[..],
-            Parts::Ranges(_) => &[],
+            Parts::Ranks(_) => &[],
         };
         parts.iter().filter(|part| part.to < i64::MAX)
     }
@@ -172,8 +171,8 @@ impl Windows {
 
     /// Returns the ranks between those with marks.
     pub(crate) fn gaps(&self) -> Look {
-        let gaps = IndexRange::between(self.marks.keys().copied());
-        Look::new(Scan::Gaps, Parts::Ranges(gaps))
+        let ranks = self.marks.keys().copied();
+        Look::new(Scan::Gaps, Parts::between(ranks))
     }
 
     /// Records a claim of the gaps and its jobs as (rank, id). Their ranks get marks at their first jobs.
@@ -200,11 +199,11 @@ impl Windows {
             let end = after.saturating_add(self.width);
             let is_last = end >= self.settled;
             let to = if is_last { i64::MAX } else { end };
-            parts.push(IdRange { rank, after, to });
+            parts.push(Part { rank, after, to });
             if !is_last && self.reads_tail {
                 let after = end.max(self.newest - TAIL);
                 let to = i64::MAX;
-                parts.push(IdRange { rank, after, to });
+                parts.push(Part { rank, after, to });
             }
         }
         Look {
@@ -291,7 +290,7 @@ impl Windows {
             self.sweep.top = self.marks.values().copied().max().unwrap_or(0);
         }
         let end = at.saturating_add(self.width).min(self.sweep.top);
-        let parts = self.marks.iter().map(|(&rank, &mark)| IdRange {
+        let parts = self.marks.iter().map(|(&rank, &mark)| Part {
             rank,
             after: at,
             to: end.min(mark),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included};
 
 use super::*;
+use crate::pipeline::claim::mark::Part;
 use crate::pipeline::claim::windows::{FIRST_WIDTH, LONG, SETTLED, TAIL};
 
 const MS: Duration = Duration::from_millis(1);
@@ -84,15 +85,16 @@ impl Queue {
 
     /// Reads these parts. Returns up to `limit` jobs, and how many other rows it read.
     fn read(&self, parts: &Parts, limit: usize) -> (Vec<Place>, i64) {
+        let ids = |it: &Part| ((it.rank, it.after), (it.rank, it.to));
+        let ranks = |it: &Part| {
+            (
+                (it.rank, it.after),
+                (i32::try_from(it.to).unwrap() - 1, i64::MAX),
+            )
+        };
         let parts: Vec<(Place, Place)> = match parts {
-            Parts::Ids(parts) => parts
-                .iter()
-                .map(|it| ((it.rank, it.after), (it.rank, it.to)))
-                .collect(),
-            Parts::Ranges(parts) => parts
-                .iter()
-                .map(|it| ((it.from_rank, it.from_id), (it.to_rank - 1, i64::MAX)))
-                .collect(),
+            Parts::Ids(parts) => parts.iter().map(ids).collect(),
+            Parts::Ranks(parts) => parts.iter().map(ranks).collect(),
         };
         let (mut found, mut rows) = (Vec::new(), 0);
         for (from, to) in parts {
