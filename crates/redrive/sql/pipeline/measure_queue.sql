@@ -10,21 +10,14 @@ WITH RECURSIVE size AS MATERIALIZED (
     FROM pg_inherits i
     WHERE i.inhparent = 'redrive.jobs'::regclass AND i.inhrelid <> 'redrive.jobs_waiting'::regclass
 ),
-found AS (
-    SELECT g.below, n.rank
+-- The ranks below 0 and above 1, each from the one before; the first of both starts at a bound.
+found (rank, below) AS (
+    SELECT g.*
     FROM size s
-    CROSS JOIN (VALUES (-32768, 0), (1, 32767)) AS g (above, below)
-    CROSS JOIN LATERAL (
-        SELECT j.rank::integer AS rank
-        FROM redrive.jobs j
-        WHERE j.queue = $1 AND j.segment < 8 AND j.rank > g.above
-            AND j.rank < g.below
-        ORDER BY j.rank, j.id
-        LIMIT 1
-    ) n
+    CROSS JOIN (VALUES (-32768, 0), (1, 32767)) AS g (bound, below)
     WHERE s.bytes > $2
     UNION ALL
-    SELECT f.below, n.rank
+    SELECT n.rank, f.below
     FROM found f
     CROSS JOIN LATERAL (
         SELECT j.rank::integer AS rank
@@ -35,6 +28,6 @@ found AS (
         LIMIT 1
     ) n
 )
-SELECT s.bytes, p.last_value AS newest_id, ARRAY(SELECT f.rank FROM found f) AS ranks
+SELECT s.bytes, p.last_value AS newest_id, ARRAY(SELECT f.rank FROM found f WHERE f.rank NOT IN (-32768, 1)) AS ranks
 FROM size s
 CROSS JOIN redrive.job_id p
