@@ -55,12 +55,9 @@ pub(crate) fn start_due(state: &State, give: impl Fn(QueuedChunk)) -> Option<Ins
 }
 
 fn start(state: &State, give: impl Fn(QueuedChunk), gathering: &mut Gathering<ClaimedJob>) {
-    let batches = match state.shared.stopping.is_set() {
-        // The slots hand them back.
-        true => gathering.take_all(),
-        false => gathering.take_due(Instant::now()),
-    };
-    for batch in batches {
+    // At a stop, the slots hand all of them back.
+    let by = (!state.shared.stopping.is_set()).then(Instant::now);
+    for batch in gathering.take_due(by) {
         give((state.place, Chunk::Together(batch)));
     }
     state.set_missing(gathering.missing());

@@ -65,16 +65,12 @@ impl<T> Gathering<T> {
         self.open.values().map(|batch| batch.starts_at).min()
     }
 
-    /// Takes the batches that have lingered long enough.
-    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<Vec<T>> {
-        let due = self.open.extract_if(|_, batch| batch.starts_at <= now);
+    /// Takes the batches that must start by then. `None`: all, because the worker stops.
+    pub(crate) fn take_due(&mut self, by: Option<Instant>) -> Vec<Vec<T>> {
+        let is_due =
+            |_: &Arc<str>, batch: &mut OpenBatch<T>| by.is_none_or(|by| batch.starts_at <= by);
+        let due = self.open.extract_if(is_due);
         due.map(|(_, batch)| batch.jobs).collect()
-    }
-
-    /// Takes all batches, because the worker stops.
-    pub(crate) fn take_all(&mut self) -> Vec<Vec<T>> {
-        let all = self.open.drain();
-        all.map(|(_, batch)| batch.jobs).collect()
     }
 
     /// Returns how many jobs would fill all open batches.
@@ -90,49 +86,43 @@ mod tests {
 
     use super::*;
 
-    const SECOND: Duration = Duration::from_secs(1);
-
-    fn kind(name: &str) -> Arc<str> {
-        name.into()
-    }
-
     #[test]
-    fn a_batch_starts_when_it_is_full() {
+    fn a_batch_starts_when_it_is_full_or_its_payloads_are_large() {
         let (mut gathering, now) = (Gathering::new(), Instant::now());
-        let mut add = |job: u32| gathering.add(&kind("a"), job, 10, 3, now);
-        assert_eq!(add(1), (false, None));
-        assert_eq!(add(2), (true, None));
-        assert_eq!(add(3), (true, Some(vec![1, 2, 3])));
-        assert_eq!(add(4), (false, None));
+        for (job, bytes, expected) in [
+            (1, 10, (false, None)),
+            (2, 10, (true, None)),
+            (3, 10, (true, Some(vec![1, 2, 3]))),
+            (4, MAX_BATCH_BYTES - 1, (false, None)),
+            (5, 1, (true, Some(vec![4, 5]))),
+            (6, usize::MAX, (false, Some(vec![6]))),
+            (7, 10, (false, None)),
+        ] {
+            let added = gathering.add(&"a".into(), job, bytes, 3, now);
+            assert_eq!(added, expected, "{job}");
+        }
         assert_eq!(gathering.missing(), 2);
-        assert_eq!(gathering.take_all(), [[4]]);
+        assert_eq!(gathering.take_due(None), [[7]]);
         assert_eq!((gathering.missing(), gathering.next_due()), (0, None));
     }
 
     #[test]
     fn a_batch_starts_when_its_first_job_has_lingered() {
         let (mut gathering, start) = (Gathering::new(), Instant::now());
-        gathering.add(&kind("a"), 1, 10, 3, start + SECOND);
-        gathering.add(&kind("a"), 2, 10, 3, start + SECOND * 3 / 2);
-        gathering.add(&kind("b"), 3, 10, 3, start + SECOND * 5 / 4);
-        assert_eq!(gathering.missing(), 1 + 2);
-        assert_eq!(gathering.next_due(), Some(start + SECOND));
-        let early = start + SECOND.saturating_sub(Duration::from_nanos(1));
-        assert_eq!(gathering.take_due(early), [[0; 0]; 0]);
-        assert_eq!(gathering.take_due(start + SECOND), [[1, 2]]);
-        assert_eq!(gathering.next_due(), Some(start + SECOND * 5 / 4));
+        let at = |ms| start + Duration::from_millis(ms);
+        for (kind, job, starts_at) in [("a", 1, 100), ("a", 2, 150), ("b", 3, 125)] {
+            gathering.add(&kind.into(), job, 10, 3, at(starts_at));
+        }
+        assert_eq!(
+            (gathering.missing(), gathering.next_due()),
+            (1 + 2, Some(at(100)))
+        );
+        assert_eq!(gathering.take_due(Some(at(99))), [[0; 0]; 0]);
+        assert_eq!(gathering.take_due(Some(at(100))), [[1, 2]]);
+        assert_eq!(gathering.next_due(), Some(at(125)));
         // A job that must start soon takes its batch along.
-        gathering.add(&kind("b"), 4, 10, 3, start + SECOND);
-        assert_eq!(gathering.take_due(start + SECOND), [[3, 4]]);
+        gathering.add(&"b".into(), 4, 10, 3, at(100));
+        assert_eq!(gathering.take_due(Some(at(100))), [[3, 4]]);
         assert_eq!(gathering.next_due(), None);
-    }
-
-    #[test]
-    fn a_batch_starts_when_its_payloads_are_large() {
-        let (mut gathering, now) = (Gathering::new(), Instant::now());
-        let mut add = |job: u32, bytes| gathering.add(&kind("a"), job, bytes, 10, now);
-        assert_eq!(add(1, MAX_BATCH_BYTES - 1), (false, None));
-        assert_eq!(add(2, 1), (true, Some(vec![1, 2])));
-        assert_eq!(add(3, usize::MAX), (false, Some(vec![3])));
     }
 }
