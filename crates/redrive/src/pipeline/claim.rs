@@ -186,78 +186,66 @@ pub(crate) fn claim_one(
     read(&rows, &claim.queue)
 }
 
-/// Reads the jobs of claimed leases, in claim order.
+/// Reads the jobs of claimed leases from their arrays, in claim order.
 fn read<'a>(rows: impl IntoIterator<Item = &'a Row>, queue: &Arc<str>) -> Result<Vec<ClaimedJob>> {
-    let now = Instant::now();
+    let (now, mut names) = (Instant::now(), BTreeSet::new());
     let mut claimed = Vec::new();
     for row in rows {
-        read_lease(row, queue, now, &mut claimed)?;
+        let lease = LeaseId(row.get("lease_id"));
+        let claimed_at: SystemTime = row.get("claimed_at");
+        let since = |moment| claimed_at.duration_since(moment).unwrap_or_default();
+        let ids: Vec<i64> = row.get("ids");
+        let kinds: Vec<&str> = row.get("kinds");
+        let payloads: Vec<Json> = row.get("payloads");
+        let enqueued: Vec<SystemTime> = row.get("enqueued_at");
+        let ready: Defaulted<SystemTime> = Defaulted(row.get("ready_at"));
+        let priorities: Defaulted<i16> = Defaulted(row.get("priorities"));
+        let attempts: Defaulted<i32> = Defaulted(row.get("attempts"));
+        let max_attempts: Defaulted<i32> = Defaulted(row.get("max_attempts"));
+        let generations: Defaulted<i32> = Defaulted(row.get("generations"));
+        let crashes: Defaulted<i16> = Defaulted(row.get("crashes"));
+        let unique_keys: Defaulted<Option<&str>> = Defaulted(row.get("unique_keys"));
+        let groups: Defaulted<Option<&str>> = Defaulted(row.get("group_keys"));
+        let headers: Option<Vec<Option<Json>>> = row.get("headers");
+        let outages: Defaulted<Option<SystemTime>> = Defaulted(row.get("outages_since"));
+        claimed.reserve(ids.len());
+        let jobs = ids.into_iter().zip(kinds).zip(payloads).zip(enqueued);
+        let headers_of = |n: usize| {
+            let stored = headers.as_deref().and_then(|all| all.get(n)?.as_ref());
+            Headers::read(stored.map(Json::as_str))
+        };
+        for (n, (((id, kind), payload), enqueued_at)) in jobs.enumerate() {
+            claimed.push(ClaimedJob {
+                lease,
+                crashes: crashes.of(n, 0).unsigned_abs().into(),
+                payload,
+                start_by: None,
+                follows: false,
+                meta: Arc::new(JobMeta {
+                    id: JobId::new(id),
+                    queue: Arc::clone(queue),
+                    kind: shared(&mut names, kind),
+                    attempt: attempts.of(n, 1).unsigned_abs(),
+                    max_attempts: max_attempts
+                        .of(n, DEFAULT_ATTEMPTS.cast_signed())
+                        .unsigned_abs(),
+                    generation: generations.of(n, 0).unsigned_abs(),
+                    priority: priorities.of(n, 0),
+                    enqueued_at,
+                    is_unique: unique_keys.of(n, None).is_some(),
+                    group: groups.of(n, None).map(Arc::from),
+                    headers: headers_of(n)?,
+                    outage_age: outages.of(n, None).map(since),
+                    age: since(enqueued_at),
+                    wait: since(ready.of(n, enqueued_at)),
+                    claimed: now,
+                }),
+            });
+        }
     }
     // DELETE returns rows in physical order.
     claimed.sort_unstable_by_key(ClaimedJob::place);
     Ok(claimed)
-}
-
-/// Reads the jobs of a lease from its arrays.
-fn read_lease(
-    row: &Row,
-    queue: &Arc<str>,
-    now: Instant,
-    claimed: &mut Vec<ClaimedJob>,
-) -> Result<()> {
-    let lease = LeaseId(row.get("lease_id"));
-    let claimed_at: SystemTime = row.get("claimed_at");
-    let since = |moment| claimed_at.duration_since(moment).unwrap_or_default();
-    let ids: Vec<i64> = row.get("ids");
-    let kinds: Vec<&str> = row.get("kinds");
-    let payloads: Vec<Json> = row.get("payloads");
-    let enqueued: Vec<SystemTime> = row.get("enqueued_at");
-    let ready: Defaulted<SystemTime> = Defaulted(row.get("ready_at"));
-    let priorities: Defaulted<i16> = Defaulted(row.get("priorities"));
-    let attempts: Defaulted<i32> = Defaulted(row.get("attempts"));
-    let max_attempts: Defaulted<i32> = Defaulted(row.get("max_attempts"));
-    let generations: Defaulted<i32> = Defaulted(row.get("generations"));
-    let crashes: Defaulted<i16> = Defaulted(row.get("crashes"));
-    let unique_keys: Defaulted<Option<&str>> = Defaulted(row.get("unique_keys"));
-    let groups: Defaulted<Option<&str>> = Defaulted(row.get("group_keys"));
-    let headers: Option<Vec<Option<Json>>> = row.get("headers");
-    let outages: Defaulted<Option<SystemTime>> = Defaulted(row.get("outages_since"));
-    let mut names = BTreeSet::new();
-    claimed.reserve(ids.len());
-    let jobs = ids.into_iter().zip(kinds).zip(payloads).zip(enqueued);
-    let headers_of = |n: usize| {
-        let stored = headers.as_deref().and_then(|all| all.get(n)?.as_ref());
-        Headers::read(stored.map(Json::as_str))
-    };
-    for (n, (((id, kind), payload), enqueued_at)) in jobs.enumerate() {
-        claimed.push(ClaimedJob {
-            lease,
-            crashes: crashes.of(n, 0).unsigned_abs().into(),
-            payload,
-            start_by: None,
-            follows: false,
-            meta: Arc::new(JobMeta {
-                id: JobId::new(id),
-                queue: Arc::clone(queue),
-                kind: shared(&mut names, kind),
-                attempt: attempts.of(n, 1).unsigned_abs(),
-                max_attempts: max_attempts
-                    .of(n, DEFAULT_ATTEMPTS.cast_signed())
-                    .unsigned_abs(),
-                generation: generations.of(n, 0).unsigned_abs(),
-                priority: priorities.of(n, 0),
-                enqueued_at,
-                is_unique: unique_keys.of(n, None).is_some(),
-                group: groups.of(n, None).map(Arc::from),
-                headers: headers_of(n)?,
-                outage_age: outages.of(n, None).map(since),
-                age: since(enqueued_at),
-                wait: since(ready.of(n, enqueued_at)),
-                claimed: now,
-            }),
-        });
-    }
-    Ok(())
 }
 
 /// Returns a name that jobs of one kind share.
