@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::db::caller::DbCaller;
 use crate::db::session::Session;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
 use crate::pipeline::claim::mark::{Parts, Scan};
 use crate::pipeline::claim::measure::measure;
@@ -201,7 +201,13 @@ impl Claimer {
         claim: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let state = Arc::clone(&self.state);
-        state.requesting(jobs, || self.call(doing, claim))
+        state.requested.fetch_add(jobs, Ordering::Relaxed);
+        let answer = self.call(doing, claim);
+        state.requested.fetch_sub(jobs, Ordering::Relaxed);
+        if answer.as_ref().is_err_and(Error::is_unavailable) && state.shared.stopping.is_set() {
+            state.shared.claim_unanswered.store(true, Ordering::Relaxed);
+        }
+        answer
     }
 
     /// Calls the database with the call timeout.

@@ -9,9 +9,8 @@ mod round;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::db::session::Session;
 use crate::db::sql;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::{ClaimedJob, LeaseId, fill};
@@ -224,8 +223,11 @@ impl Fetcher {
         };
         self.return_suspects(&mut claimed);
         let found = fill(claimed.iter(), demand);
+        self.pause = PAUSE;
+        let (now, jobs) = (Instant::now(), claimed.len());
+        let notifications = self.state.notifications();
         // Switched after the jobs have been dispatched.
-        let switches = plan.probe.is_none() && self.record_claim(claimed.len(), found);
+        let switches = plan.probe.is_none() && self.policy.claimed(now, jobs, found, notifications);
         self.state.user.set_hungry(found == Fill::Full);
         if claimed.is_empty() {
             if plan.probe.is_some() {
@@ -260,21 +262,13 @@ impl Fetcher {
         }
         self.state.forget(&leases);
         let worker = self.state.identity.id;
-        let returned = self.call("return jobs", move |session| {
+        let returned = self.claimer.call("return jobs", move |session| {
             release(session, worker, Some(&leases), Duration::ZERO, Some(&[]))
         });
         if let Err(error) = returned {
             // The renewer releases them as those of a lost claim.
             log::debug!("{}: {error:#}", self.state);
         }
-    }
-
-    /// Records a claim of so many jobs. Returns whether to switch the wake mode.
-    fn record_claim(&mut self, jobs: usize, found: Fill) -> bool {
-        self.pause = PAUSE;
-        let notifications = self.state.notifications();
-        self.policy
-            .claimed(Instant::now(), jobs, found, notifications)
     }
 
     /// After an empty claim: switches the wake mode and claims once more, or waits.
@@ -311,13 +305,15 @@ impl Fetcher {
     fn switch_mode(&mut self) -> Next {
         let (worker, waits) = (self.state.identity.id.0, !self.policy.is_notified());
         let notifications = self.state.notifications();
-        let switched = self.call("record whether the worker waits", move |session| {
-            session.query(
-                "record whether the worker waits",
-                &sql::WAIT,
-                &[&worker, &waits],
-            )
-        });
+        let switched = self
+            .claimer
+            .call("record whether the worker waits", move |session| {
+                session.query(
+                    "record whether the worker waits",
+                    &sql::WAIT,
+                    &[&worker, &waits],
+                )
+            });
         match switched {
             Ok(_) => {
                 self.policy.switch(Instant::now(), notifications);
@@ -332,14 +328,6 @@ impl Fetcher {
         self.state.report_error(error, wait);
         self.pause = (self.pause * 2).min(MAX_PAUSE);
         Next::At(from_now(wait))
-    }
-
-    fn call<T: Send + 'static>(
-        &mut self,
-        doing: &str,
-        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        self.claimer.call(doing, work)
     }
 }
 

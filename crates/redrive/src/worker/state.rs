@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::job::backoff::Backoff;
 use crate::job::job::JobId;
 use crate::pipeline::claim::{ClaimedJob, LeaseId, WorkerIdentity};
@@ -104,7 +104,7 @@ pub(crate) struct State {
     /// The size of the largest batches of the kinds in the last claim. 0: it had no such job.
     batch_size: AtomicUsize,
     /// Jobs being claimed.
-    requested: AtomicUsize,
+    pub(super) requested: AtomicUsize,
     /// The average run time in nanoseconds, or [`UNKNOWN`].
     run_time: AtomicU64,
     /// Whether there may be jobs that the fetcher has not looked for, and when a delayed job is due that it does not know of.
@@ -175,17 +175,6 @@ impl State {
     /// Returns how many jobs are being claimed.
     pub(crate) fn requested(&self) -> usize {
         self.requested.load(Ordering::Relaxed)
-    }
-
-    /// Runs a claim of this many jobs, which no other fetcher requests meanwhile.
-    pub(crate) fn requesting<T>(&self, jobs: usize, ask: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.requested.fetch_add(jobs, Ordering::Relaxed);
-        let answer = ask();
-        self.requested.fetch_sub(jobs, Ordering::Relaxed);
-        if answer.as_ref().is_err_and(Error::is_unavailable) && self.shared.stopping.is_set() {
-            self.shared.claim_unanswered.store(true, Ordering::Relaxed);
-        }
-        answer
     }
 
     /// Returns the number of notifications received.

@@ -36,10 +36,13 @@ impl Fetcher {
         }
         self.meet_at = from_now(MEET_EVERY);
         let me = self.state.identity.id.0;
-        let met = self.call("count the other workers", move |session| {
-            let row = session.query_one("count the other workers", &sql::OTHER_WORKERS, &[&me])?;
-            Ok(row.get("others"))
-        });
+        let met = self
+            .claimer
+            .call("count the other workers", move |session| {
+                let row =
+                    session.query_one("count the other workers", &sql::OTHER_WORKERS, &[&me])?;
+                Ok(row.get("others"))
+            });
         match met {
             Ok(others) => self.state.other_workers.store(others, Ordering::Relaxed),
             // Run what was claimed. The next claim reports a database that does not answer.

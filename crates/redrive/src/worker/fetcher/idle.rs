@@ -55,7 +55,7 @@ pub(super) fn poll(fetchers: &mut [Fetcher], look_at: &mut Instant) {
 
 fn look(queues: Vec<String>, fetcher: &mut Fetcher) -> Result<Vec<Found>> {
     let doing = "look at the idle queues";
-    fetcher.call(doing, move |session| {
+    fetcher.claimer.call(doing, move |session| {
         read_all(&session.query(doing, &sql::IDLE_QUEUES, &[&queues])?)
     })
 }

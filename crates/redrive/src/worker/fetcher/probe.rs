@@ -60,7 +60,7 @@ impl Fetcher {
         }
         let (asked_at, lasting) = (Instant::now(), self.state.config.lease);
         let name = breaker.to_owned();
-        let taken = self.call("take a probe", move |session| {
+        let taken = self.claimer.call("take a probe", move |session| {
             take_probe(session, name, lasting)
         })?;
         let (state, id) = (&self.state, job.meta.id);

@@ -28,7 +28,7 @@ impl Fetcher {
         let within = ahead(self.state.config.poll);
         let asked_at = Instant::now();
         let (mark, pages) = (self.due.take_mark(asked_at), self.due.pages(asked_at));
-        let promoted = self.call("promote delayed jobs", move |session| {
+        let promoted = self.claimer.call("promote delayed jobs", move |session| {
             promote(session, &queue, mark, pages, within)
         });
         let now = Instant::now();
