@@ -23,7 +23,8 @@ impl Fetcher {
         Ok(())
     }
 
-    pub(super) fn promote(&mut self) -> Result<()> {
+    /// Promotes delayed jobs. Returns whether there were any.
+    pub(super) fn promote(&mut self) -> Result<bool> {
         let queue = self.state.config.queue.shared_name();
         let within = ahead(self.state.config.poll);
         let asked_at = Instant::now();
@@ -40,6 +41,6 @@ impl Fetcher {
             true => Some(now),
             false => promoted.next_due_ms.map(|next_due| now + next_due),
         };
-        Ok(())
+        Ok(promoted.moved > 0)
     }
 }

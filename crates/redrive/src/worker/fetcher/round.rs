@@ -36,9 +36,9 @@ impl Fetcher {
             }
             source.rest(has_groups);
         }
-        if self.woken && claimed.is_empty() {
-            // The notification may be for a delayed job. A promotion returns when it is due.
-            self.promote()?;
+        // The notification may be for a delayed job. A promotion returns when it is due.
+        if self.woken && claimed.is_empty() && self.promote()? {
+            self.state.look_for_jobs();
         }
         self.woken = false;
         Ok(claimed)
