@@ -15,10 +15,8 @@ use crate::sync::Instant;
 /// The size of all ready jobs, with dead rows, up to which a claim reads its whole queue: as much as
 /// takes a few milliseconds.
 pub(crate) const SMALL_BYTES: i64 = 2 * 1024 * 1024;
-/// After a claim that took this long and found little, or five times as long, the queue is measured again.
+/// After a claim that took longer, the queue is measured again: it read much, or leaves many dead rows to the next one.
 const SLOW: Duration = Duration::from_millis(2);
-/// A claim of so many jobs leaves dead rows that the next ones had to pass, so the queue is measured again, too.
-const MANY: usize = 500;
 /// How often to measure a queue that claims read whole.
 const MEASURE_EVERY: Duration = Duration::from_millis(100);
 
@@ -123,12 +121,7 @@ impl Search {
         claimed: impl Iterator<Item = (i32, i64)>,
     ) {
         match (&mut self.windows, look.scan) {
-            (None, Scan::Full) => {
-                let is_slow = took > SLOW && got == Fill::Partial || took > SLOW * 5;
-                if is_slow || claimed.count() >= MANY {
-                    self.measure_again(asked_at + took);
-                }
-            }
+            (None, Scan::Full) if took > SLOW => self.measure_again(asked_at + took),
             (Some(windows), Scan::FromMarks) => windows.note_front(look, took, got, claimed),
             (Some(windows), Scan::Gaps) => {
                 windows.note_gaps(asked_at, claimed);
