@@ -37,7 +37,7 @@ const SHORT: Duration = Duration::from_millis(4);
 const LEAVING: Duration = Duration::from_millis(2);
 /// A whole pass of the sweep that took less ends the windows: each claim may read as much.
 const CHEAP: Duration = Duration::from_millis(1);
-/// A window that took more is halved.
+/// After a window that took n times as long, the next is 1 / (n + 1) as wide.
 pub(crate) const LONG: Duration = Duration::from_millis(10);
 /// The time that a claim takes for each of its jobs, apart from its windows.
 const MOVING: Duration = Duration::from_micros(50);
@@ -95,7 +95,7 @@ pub(crate) struct Windows {
     newest: i64,
     settled: i64,
     sampled_at: Instant,
-    width: i64,
+    width: Width,
     /// Whether the front reads the newest ids before its marks reach them.
     reads_tail: bool,
     /// When to read the gaps.
@@ -110,6 +110,7 @@ struct Sweep {
     at: i64,
     /// The end of the pass: the highest mark at its start. Marks that move on do not prolong it.
     top: i64,
+    width: Width,
     pass_took: Duration,
     /// Whether the last window had jobs.
     finds: bool,
@@ -124,7 +125,7 @@ impl Windows {
             newest,
             settled: newest.saturating_sub(TAIL).max(0),
             sampled_at: now,
-            width: FIRST_WIDTH,
+            width: Width::default(),
             reads_tail: false,
             gaps_at: now,
             sweep: Sweep::default(),
@@ -152,7 +153,7 @@ impl Windows {
     /// Whether the marks have not reached the settled ids, so that the next claim may find jobs.
     pub(crate) fn is_behind(&self) -> bool {
         let mut marks = self.marks.values();
-        marks.any(|mark| mark.saturating_add(self.width) < self.settled)
+        marks.any(|mark| mark.saturating_add(self.width.0) < self.settled)
     }
 
     /// Returns the scans of the next claims.
@@ -196,7 +197,7 @@ impl Windows {
         let mut parts = Vec::with_capacity(2 * self.marks.len());
         for (&rank, &mark) in &self.marks {
             let after = mark.saturating_add(lead);
-            let end = after.saturating_add(self.width);
+            let end = after.saturating_add(self.width.0);
             let is_last = end >= self.settled;
             let to = if is_last { i64::MAX } else { end };
             parts.push(Part { rank, after, to });
@@ -267,19 +268,21 @@ impl Windows {
         let has_passed = first_rank.is_none() || ends.range(..read_below).next().is_some();
         let reading = took.saturating_sub(MOVING * jobs);
         if has_passed {
-            self.adapt(reading);
+            self.width.adapt(reading);
         }
         self.reads_tail = has_passed && reading > LEAVING && self.is_behind();
     }
 
     /// Records a claim that failed after this time.
     pub(crate) fn note_failure(&mut self, look: &Look, asked_at: Instant, took: Duration) {
-        if took > LONG {
-            self.width = (self.width / 8).max(MIN_WIDTH);
-            self.reads_tail = false;
-        }
+        // A quick failure says nothing of the window.
+        let reading = took.max(SHORT);
         if look.scan == Scan::Sweep {
+            self.sweep.width.adapt(reading);
             self.sweep.due_at = Some(asked_at + took * SHARE);
+        } else {
+            self.width.adapt(reading);
+            self.reads_tail &= took <= LONG;
         }
     }
 
@@ -289,7 +292,7 @@ impl Windows {
         if at == 0 {
             self.sweep.top = self.marks.values().copied().max().unwrap_or(0);
         }
-        let end = at.saturating_add(self.width).min(self.sweep.top);
+        let end = at.saturating_add(self.sweep.width.0).min(self.sweep.top);
         let parts = self.marks.iter().map(|(&rank, &mark)| Part {
             rank,
             after: at,
@@ -322,7 +325,7 @@ impl Windows {
         self.sweep.due_at = Some(asked_at + took * SHARE);
         self.sweep.at = look.end;
         if jobs == 0 {
-            self.adapt(took);
+            self.sweep.width.adapt(took);
         }
         if look.end < self.sweep.top {
             return true;
@@ -332,15 +335,31 @@ impl Windows {
         self.sweep.pass_took = Duration::ZERO;
         is_needed
     }
+}
 
-    /// Adapts the width to the time that windows without a job took.
+/// How many ids of a rank a window has. The front and the sweep have their own, because they read different rows.
+#[derive(Debug)]
+struct Width(i64);
+
+impl Default for Width {
+    fn default() -> Width {
+        Width(FIRST_WIDTH)
+    }
+}
+
+impl Width {
+    /// Adapts it to the time that a window without a job took.
     fn adapt(&mut self, took: Duration) {
-        if took < SHORT {
+        let width = match took {
             // A window eight times as wide takes eight times as long at most.
-            let wider = if took * 10 < SHORT { 8 } else { 2 };
-            self.width = (self.width * wider).min(MAX_WIDTH);
-        } else if took > LONG {
-            self.width = (self.width / 2).max(MIN_WIDTH);
-        }
+            took if took * 10 < SHORT => self.0 * 8,
+            took if took < SHORT => self.0 * 2,
+            took if took <= LONG => self.0,
+            took => {
+                let times = i64::try_from(took.as_nanos() / LONG.as_nanos());
+                self.0 / times.unwrap_or(i64::MAX).saturating_add(1)
+            }
+        };
+        self.0 = width.clamp(MIN_WIDTH, MAX_WIDTH);
     }
 }
