@@ -59,7 +59,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.compact() RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET enable_seqscan = on
-    SET jit = off
 AS $$
 DECLARE
     begun CONSTANT timestamptz := clock_timestamp();

@@ -71,7 +71,6 @@ CREATE OR REPLACE FUNCTION redrive.fold_metrics(max_rows integer DEFAULT 50000, 
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET lock_timeout = '50ms'
     SET enable_seqscan = on
-    SET jit = off
 AS $$
 DECLARE
     here    smallint;

@@ -10,7 +10,6 @@ CREATE OR REPLACE FUNCTION redrive.metric_totals()
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET enable_seqscan = on
     SET synchronize_seqscans = off
-    SET jit = off
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -86,7 +85,6 @@ CREATE OR REPLACE FUNCTION redrive.count_rows()
     RETURNS TABLE (queue text, set text, state text, rows bigint, total bigint)
     LANGUAGE sql STABLE
     SET enable_seqscan = on
-    SET jit = off
 AS $$
     WITH counted AS (
         SELECT v.queue, v.key, v.label, v.value FROM redrive.metric_values v

@@ -7,8 +7,6 @@
 CREATE OR REPLACE FUNCTION redrive.live_waits(run bigint) RETURNS TABLE (queue text, waited_ms bigint)
     LANGUAGE sql STABLE
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
     SELECT w.queue::text,
            coalesce(greatest(0, extract(epoch FROM statement_timestamp() - head.ready_at) * 1000), 0)::bigint

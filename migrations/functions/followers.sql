@@ -9,7 +9,6 @@ CREATE OR REPLACE FUNCTION redrive.pass_slots(
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET enable_seqscan = off
-    SET jit = off
 AS $$
 DECLARE
     settled bigint[] := pass_slots.done || pass_slots.delayed || pass_slots.dead || pass_slots.ready;

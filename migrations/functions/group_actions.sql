@@ -135,7 +135,6 @@ CREATE OR REPLACE FUNCTION redrive.regroup_letters(
 )
     LANGUAGE plpgsql VOLATILE
     SET enable_seqscan = off
-    SET jit = off
 AS $$
 DECLARE
     source  redrive.group_rules;

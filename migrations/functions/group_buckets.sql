@@ -11,8 +11,6 @@ CREATE OR REPLACE FUNCTION redrive.take_group_tokens(queue text, group_keys text
     RETURNS TABLE (job_id bigint, is_granted boolean, start_us bigint, wait_us bigint)
     LANGUAGE plpgsql VOLATILE STRICT
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 DECLARE
     us       CONSTANT interval    := '1 microsecond';
@@ -84,8 +82,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.forget_full_buckets(max_rows integer) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET enable_seqscan = off
-    SET jit = off
-    SET enable_bitmapscan = off
 AS $$
 DECLARE
     gone bigint;

@@ -9,8 +9,6 @@ CREATE OR REPLACE FUNCTION redrive.queues_with_held_groups(cap bigint)
     RETURNS TABLE (queue text, groups bigint, waiting bigint, group_key text, letter_id bigint, held_at timestamptz)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 BEGIN
     RETURN QUERY

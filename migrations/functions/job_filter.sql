@@ -5,7 +5,6 @@
 CREATE OR REPLACE FUNCTION redrive.list_jobs(filter jsonb, after bigint DEFAULT NULL, max_jobs bigint DEFAULT 50)
     RETURNS SETOF redrive.live_jobs
     LANGUAGE plpgsql STABLE
-    SET jit = off
 AS $$
 BEGIN
     RETURN QUERY EXECUTE
@@ -24,7 +23,6 @@ CREATE OR REPLACE FUNCTION redrive.count_jobs(
     filter jsonb, priority integer DEFAULT NULL, OUT ready bigint, OUT delayed bigint, OUT leased bigint, OUT alike bigint
 )
     LANGUAGE plpgsql STABLE
-    SET jit = off
 AS $$
 BEGIN
     EXECUTE

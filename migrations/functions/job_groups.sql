@@ -22,7 +22,6 @@ END;
 CREATE OR REPLACE FUNCTION redrive.lock_turns(ids bigint[]) RETURNS void
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET enable_seqscan = off
-    SET jit = off
 AS $$
 BEGIN
     PERFORM FROM redrive.group_slots s WHERE s.job_id = ANY (ids) ORDER BY s.job_id FOR UPDATE;
@@ -35,7 +34,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.hold_diverted(queue text, group_key text) RETURNS void
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET enable_seqscan = off
-    SET jit = off
 AS $$
 DECLARE
     diverted_since timestamptz;
@@ -108,8 +106,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.divert(queue text, group_keys text[], max_jobs bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 DECLARE
     held   text[];
@@ -201,7 +197,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.pass_turn() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET enable_seqscan = off
-    SET jit = off
 AS $$
 DECLARE
     letter redrive.dead_letters := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;

@@ -165,8 +165,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.is_drained(queues text[]) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 BEGIN
     PERFORM redrive.require_read_committed('is_drained');

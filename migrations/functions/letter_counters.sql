@@ -160,8 +160,6 @@ CREATE OR REPLACE FUNCTION redrive.settle_own(
     LANGUAGE plpgsql
     -- Pinned as on a worker's connection, because this may be a user's; see db/session.rs.
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
     SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE

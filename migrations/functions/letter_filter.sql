@@ -7,7 +7,6 @@ CREATE OR REPLACE FUNCTION redrive.list_letters(
     filter jsonb, after bigint DEFAULT NULL, max_letters bigint DEFAULT 50, archived boolean DEFAULT false
 ) RETURNS SETOF redrive.dead_letters
     LANGUAGE plpgsql STABLE
-    SET jit = off
     -- Read the page in index order, regardless of the planner's estimates.
     SET enable_bitmapscan = off
 AS $$
@@ -46,7 +45,6 @@ $$;
 -- Index: an index that fits the filter; the count reads every matching letter.
 CREATE OR REPLACE FUNCTION redrive.count_letters(filter jsonb, archived boolean DEFAULT false) RETURNS bigint
     LANGUAGE plpgsql STABLE
-    SET jit = off
 AS $$
 DECLARE
     letters bigint;
@@ -79,7 +77,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.count_letters_by(filter jsonb, property text, path text[] DEFAULT NULL)
     RETURNS TABLE (value text, letters bigint, first_at timestamptz, last_at timestamptz)
     LANGUAGE plpgsql STABLE
-    SET jit = off
 AS $$
 DECLARE
     expression text := (
@@ -109,8 +106,6 @@ RETURNS SETOF bigint
     -- Read up to `max_letters` in index order. On a table without statistics the planner would rather read
     -- and sort all of it, or all of a queue.
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 BEGIN
     RETURN QUERY EXECUTE

@@ -37,8 +37,6 @@ CREATE OR REPLACE FUNCTION redrive.page_waiting(filter jsonb, place jsonb, max_j
     LANGUAGE plpgsql STABLE
     -- Read the page in index order, regardless of the planner's estimates.
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 DECLARE
     of_state record;
@@ -57,8 +55,6 @@ CREATE OR REPLACE FUNCTION redrive.take_waiting(filter jsonb, place jsonb, last_
     RETURNS SETOF redrive.job
     LANGUAGE plpgsql VOLATILE
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 DECLARE
     of_state record;
@@ -252,8 +248,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.age_jobs(queue text, waited_ms bigint, priority integer, max_jobs bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -8,8 +8,6 @@ CREATE OR REPLACE FUNCTION redrive.metrics_operations()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
     SET plan_cache_mode = force_generic_plan
 AS $$
 BEGIN

@@ -22,8 +22,6 @@ CREATE OR REPLACE FUNCTION redrive.metrics_queues()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
     SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
@@ -217,8 +215,6 @@ CREATE OR REPLACE FUNCTION redrive.metrics_letters()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
     SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE

@@ -5,7 +5,6 @@
 CREATE OR REPLACE FUNCTION redrive.metrics_server()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql STABLE
-    SET jit = off
 AS $$
 BEGIN
     IF NOT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') THEN

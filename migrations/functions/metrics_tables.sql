@@ -23,7 +23,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.metrics_tables()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
-    SET jit = off
 AS $$
 BEGIN
     RETURN QUERY

@@ -11,8 +11,6 @@ CREATE OR REPLACE FUNCTION redrive.redrive_letters(
     -- Read up to `max_letters` in index order. On a table without statistics the planner would rather read
     -- and sort all of it, or all of a queue.
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

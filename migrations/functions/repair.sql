@@ -15,7 +15,6 @@
 CREATE OR REPLACE FUNCTION redrive.repair(dry_run boolean DEFAULT true, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS TABLE (finding text, places bigint, examples text[])
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET jit = off
 AS $$
 DECLARE
     event   CONSTANT jsonb := redrive.act_event('repaired', person, repair.reason);

@@ -52,8 +52,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.queues_with_letters(most bigint) RETURNS SETOF text
     LANGUAGE sql STABLE
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
     WITH RECURSIVE known (queue, steps) AS (
         SELECT ''::text COLLATE "C", 0

@@ -188,7 +188,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.turn_ring(segment_bytes bigint, move_limit integer) RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET enable_seqscan = on
-    SET jit = off
 AS $$
 DECLARE
     here      smallint;

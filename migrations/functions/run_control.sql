@@ -151,7 +151,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.fold_runs(max_rows integer DEFAULT 20000) RETURNS bigint
     LANGUAGE sql VOLATILE
     SET enable_seqscan = off
-    SET jit = off
 AS $$
     SELECT coalesce(sum(redrive.fold_run(r.id, $1)), 0)::bigint
     FROM (

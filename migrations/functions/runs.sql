@@ -39,7 +39,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.fold_run(run bigint, max_rows bigint DEFAULT 9223372036854775807) RETURNS bigint
     LANGUAGE sql VOLATILE
     SET enable_seqscan = off
-    SET jit = off
 AS $$
     WITH gone AS (
         DELETE FROM redrive.run_deltas d

@@ -101,7 +101,6 @@ CREATE OR REPLACE FUNCTION redrive.retaken_key(id bigint, queue text, to_queue t
 RETURNS text
     LANGUAGE sql STABLE
     SET enable_seqscan = off
-    SET jit = off
 AS $$
 SELECT CASE WHEN NOT EXISTS (
         SELECT FROM redrive.group_slots s
@@ -182,10 +181,8 @@ CREATE OR REPLACE FUNCTION redrive.send_back(
     -- on open letters qualifies too; on a table without statistics, it would be read for each letter to send.
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
     SET enable_hashjoin = off
     SET enable_mergejoin = off
-    SET jit = off
     -- A batch of letters is materialized three times.
     SET work_mem = '32MB'
 AS $$
@@ -311,7 +308,6 @@ CREATE OR REPLACE FUNCTION redrive.refused_letters(
     SET enable_seqscan = off
     SET enable_hashjoin = off
     SET enable_mergejoin = off
-    SET jit = off
 AS $$
     SELECT a.id, CASE WHEN l.id IS NULL THEN 'gone' ELSE coalesce(redrive.refusal(l, refused_letters.forced, refused_letters.as_of), CASE
         WHEN l.unique_key IS NOT NULL AND EXISTS (

@@ -132,8 +132,6 @@ CREATE OR REPLACE FUNCTION redrive.replace_waiting(
     LANGUAGE plpgsql VOLATILE
     -- A search by rank and id, regardless of the planner's estimates.
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -62,9 +62,9 @@ const RULES: &[(&str, &str)] = &[
     ),
     // A disabled scan looks expensive enough for a compilation, which takes half a second.
     (
-        "a function without sequential scans has `SET jit = off`",
+        "a function without sequential scans has no bitmap scans and no JIT",
         "SELECT p.proname::text FROM pg_proc p WHERE p.pronamespace = 'redrive'::regnamespace
-             AND 'enable_seqscan=off' = ANY (p.proconfig) AND NOT 'jit=off' = ANY (p.proconfig)",
+             AND 'enable_seqscan=off' = ANY (p.proconfig) AND NOT '{enable_bitmapscan=off,jit=off}' <@ p.proconfig",
     ),
     (
         "an archived letter has the columns of a letter, in their order",

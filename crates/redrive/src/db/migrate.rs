@@ -223,12 +223,14 @@ $$";
 /// PUBLIC has no privileges: it would have those of each new function, and what ALTER DEFAULT PRIVILEGES says. A
 /// relation without any is left as it is, because a REVOKE writes its entry of `pg_class`, as a worker that truncates
 /// it does. The search path of the caller would say what the names in a function mean, unless its body is parsed already.
+/// No function compiles its statements, and one without sequential scans has no bitmap scans either; see the settings of
+/// a worker.
 const SEAL: &str = "\
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;
 DO $$
 DECLARE
     open_relation record;
-    open_function regprocedure;
+    open_function record;
 BEGIN
     FOR open_relation IN
         SELECT c.oid::regclass AS name, CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind
@@ -242,12 +244,15 @@ BEGIN
         EXECUTE format('REVOKE ALL ON %s %s FROM PUBLIC', open_relation.kind, open_relation.name);
     END LOOP;
     FOR open_function IN
-        SELECT p.oid FROM pg_proc p
+        SELECT p.oid::regprocedure AS name,
+               CASE WHEN 'enable_seqscan=off' = ANY (p.proconfig) THEN 'SET enable_bitmapscan = off' END AS no_bitmaps
+        FROM pg_proc p
         WHERE p.pronamespace = 'redrive'::regnamespace AND p.prokind = 'f' AND p.prosqlbody IS NULL
             AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)
             AND pg_has_role(p.proowner, 'USAGE')
     LOOP
-        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', open_function);
+        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp SET jit = off %s', open_function.name,
+                       open_function.no_bitmaps);
     END LOOP;
 END
 $$";
