@@ -59,14 +59,13 @@ INSERT INTO redrive.counter_keys (key, metric, labels, bounds) VALUES
 
 -- The child of `metric_deltas` that new rows go to. Only a turn of its ring sets it. A sequence, as for `ring`.
 CREATE SEQUENCE redrive.metric_ring_position AS smallint MINVALUE 0 MAXVALUE 2 START 0;
-CREATE VIEW redrive.metric_ring AS SELECT p.last_value::smallint AS segment FROM redrive.metric_ring_position p;
 
 -- Counts that are not folded yet. Each counting statement inserts one row per queue, so a crash cannot
 -- separate the two and a rollback removes both. Inserts never wait for each other. The arrays are parallel;
 -- an array without values is NULL. Three children take turns like those of `jobs`: folded rows are deleted,
 -- and TRUNCATE returns their space even while a transaction holds the xmin horizon.
 CREATE TABLE redrive.metric_deltas (
-    segment  smallint    NOT NULL,
+    segment  smallint    NOT NULL DEFAULT coalesce(pg_sequence_last_value('redrive.metric_ring_position'), 0),
     at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     queue    text        COLLATE "C" NOT NULL,
     keys    text[]      COLLATE "C" NOT NULL,

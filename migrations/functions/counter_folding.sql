@@ -120,7 +120,7 @@ BEGIN
     END IF;
 
     -- A session with an uncommitted write holds its child.
-    SELECT r.segment INTO here FROM redrive.metric_ring r;
+    SELECT p.last_value INTO here FROM redrive.metric_ring_position p;
     FOR step IN 1..2 LOOP
         heap := format('redrive.metric_deltas_%s', (here + step) % 3);
         IF pg_relation_size(heap) > 0 THEN

@@ -81,12 +81,11 @@ BEGIN
         WHERE p.is_new AND p.delay_ms > 0
     ),
     counted AS (
-        INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
-        SELECT m.segment, store_jobs.queue, '{enqueued,duplicates}',
+        INSERT INTO redrive.metric_deltas (queue, keys, counts)
+        SELECT store_jobs.queue, '{enqueued,duplicates}',
                ARRAY[count(*) FILTER (WHERE p.is_new), count(*) FILTER (WHERE NOT p.is_new)]
         FROM placed p
-        CROSS JOIN redrive.metric_ring m
-        GROUP BY m.segment
+        HAVING count(*) > 0
     ),
     woken AS MATERIALIZED (
         SELECT pg_notify('redrive_ready', store_jobs.queue)

@@ -175,9 +175,8 @@ BEGIN
         SELECT d.queue, d.group_key FROM delayed d UNION ALL SELECT r.queue, r.group_key FROM ready r
     ),
     counted AS (
-        INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
-        SELECT m.segment, g.queue, '{ended}', ARRAY[count(*)]
-        FROM gone g CROSS JOIN redrive.metric_ring m GROUP BY m.segment, g.queue
+        INSERT INTO redrive.metric_deltas (queue, keys, counts)
+        SELECT g.queue, '{ended}', ARRAY[count(*)] FROM gone g GROUP BY 1
     )
     SELECT count(*), jsonb_agg(to_jsonb(g)) INTO changed, job_groups FROM gone g;
     DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (held.jobs);

@@ -56,8 +56,7 @@ CREATE OR REPLACE FUNCTION redrive.count_regressions() RETURNS trigger
     LANGUAGE plpgsql
 AS $$
 BEGIN
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
-    SELECT m.segment, NEW.queue, '{regressed}', '{1}' FROM redrive.metric_ring m;
+    INSERT INTO redrive.metric_deltas (queue, keys, counts) VALUES (NEW.queue, '{regressed}', '{1}');
     RETURN NULL;
 END
 $$;

@@ -113,10 +113,9 @@ BEGIN
         RETURNING l.lease_id, l.job_count, l.ids, l.kinds, l.payloads, l.enqueued_at, l.metas
     ),
     counted AS (
-        INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
-        SELECT m.segment, lease_jobs.queue, '{claimed}', ARRAY[c.jobs]
+        INSERT INTO redrive.metric_deltas (queue, keys, counts)
+        SELECT lease_jobs.queue, '{claimed}', ARRAY[c.jobs]
         FROM (SELECT sum(l.job_count) AS jobs FROM leased l) c
-        CROSS JOIN redrive.metric_ring m
         WHERE c.jobs > 0
     )
     SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at,

@@ -24,16 +24,15 @@ BEGIN
     ) a
     GROUP BY 1, 2;
     IF TG_OP = 'DELETE' THEN
-        INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
-        SELECT r.segment, g.queue, array_agg('letters'::text) || ARRAY['pruned'], array_agg(g.state) || ARRAY[NULL::text],
+        INSERT INTO redrive.metric_deltas (queue, keys, labels, counts)
+        SELECT g.queue, array_agg('letters'::text) || ARRAY['pruned'], array_agg(g.state) || ARRAY[NULL::text],
                array_agg(-g.count) || ARRAY[sum(g.count)::bigint]
         FROM (SELECT o.queue::text AS queue, o.state, count(*) AS count FROM moved o GROUP BY 1, 2) g
-        CROSS JOIN redrive.metric_ring r
-        GROUP BY r.segment, g.queue;
+        GROUP BY 1;
         RETURN NULL;
     END IF;
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
-    SELECT r.segment, c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
+    INSERT INTO redrive.metric_deltas (queue, keys, labels, buckets, counts, sums)
+    SELECT c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
            array_agg(c.count), array_agg(c.sum)
     FROM (
         SELECT g.queue, x.key, x.label, x.bucket, sum(g.count)::bigint AS count, sum(x.sum) AS sum
@@ -60,8 +59,7 @@ BEGIN
         WHERE (x.label IS NOT NULL OR x.bucket IS NOT NULL) AND (x.key = 'letters' OR NOT g.is_old)
         GROUP BY 1, 2, 3, 4
     ) c
-    CROSS JOIN redrive.metric_ring r
-    GROUP BY r.segment, c.queue;
+    GROUP BY 1;
     RETURN NULL;
 END
 $$;
@@ -99,8 +97,8 @@ BEGIN
     WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
         OR was.group_id IS DISTINCT FROM became.group_id
     GROUP BY 1, 2;
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
-    SELECT r.segment, c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
+    INSERT INTO redrive.metric_deltas (queue, keys, labels, buckets, counts, sums)
+    SELECT c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
            array_agg(c.count), array_agg(c.sum)
     FROM (
         SELECT x.queue, x.key, x.label, x.bucket, sum(x.sign * g.count)::bigint AS count, sum(x.sum) AS sum
@@ -146,8 +144,7 @@ BEGIN
         GROUP BY 1, 2, 3, 4
         HAVING sum(x.sign * g.count) <> 0
     ) c
-    CROSS JOIN redrive.metric_ring r
-    GROUP BY r.segment, c.queue;
+    GROUP BY 1;
     RETURN NULL;
 END
 $$;
@@ -173,9 +170,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
-    SELECT m.segment, ended, settle_own.keys, settle_own.labels, settle_own.buckets, settle_own.counts, settle_own.sums
-    FROM redrive.metric_ring m;
+    INSERT INTO redrive.metric_deltas (queue, keys, labels, buckets, counts, sums)
+    VALUES (ended, settle_own.keys, settle_own.labels, settle_own.buckets, settle_own.counts, settle_own.sums);
     -- An update of no row runs the triggers too.
     IF settle_own.generation > 0 THEN
         -- The expression on the state rules out an index on it; see settle.sql.

@@ -80,10 +80,8 @@ CREATE OR REPLACE FUNCTION redrive.bury_waiting(
     LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
-    SELECT m.segment, c.queue, '{ended}', ARRAY[c.jobs]
-    FROM (SELECT j.queue, count(*) AS jobs FROM unnest(bury_waiting.jobs) j GROUP BY j.queue) c
-    CROSS JOIN redrive.metric_ring m;
+    INSERT INTO redrive.metric_deltas (queue, keys, counts)
+    SELECT j.queue, '{ended}', ARRAY[count(*)] FROM unnest(bury_waiting.jobs) j GROUP BY 1;
     -- The lock order of letters; see `bury`. The turn of a diverted group passes to a later letter.
     PERFORM FROM redrive.dead_letters l
     WHERE l.id = ANY (ARRAY(SELECT j.id FROM unnest(bury_waiting.jobs) j WHERE j.generation > 0))

@@ -169,12 +169,12 @@ BEGIN
                 WHERE c.rows <> c.total
             ),
             fixed AS (
-                INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+                INSERT INTO redrive.metric_deltas (queue, keys, labels, counts)
                 -- In rows of at most a billion; see `counts`.
-                SELECT r.segment, d.queue, ARRAY[d.key], ARRAY[nullif(d.state, '')],
+                SELECT d.queue, ARRAY[d.key], ARRAY[nullif(d.state, '')],
                        ARRAY[CASE WHEN d.key = 'letters' AND d.more < 0 THEN -1 ELSE 1 END
                            * least(1000000000, abs(d.more) - p.place * 1000000000)]
-                FROM differences d CROSS JOIN redrive.metric_ring r
+                FROM differences d
                 CROSS JOIN generate_series(0, (abs(d.more) - 1) / 1000000000) AS p (place)
                 WHERE NOT dry_run
             )

@@ -39,8 +39,8 @@ DECLARE
         'USAGE ON SEQUENCE job_id',
         'SELECT (id), INSERT (id, segment, rank, queue, kind, payload, meta) ON jobs',
         'INSERT (id, run_at, queue, kind, payload, meta) ON jobs_delayed',
-        'INSERT (segment, queue, keys, counts) ON metric_deltas',
-        'SELECT ON ring, metric_ring',
+        'INSERT (queue, keys, counts) ON metric_deltas',
+        'SELECT ON ring, metric_ring_position',
         'SELECT (queue, waiting, expires_at) ON workers',
         'EXECUTE ON FUNCTION store_jobs'];
     -- Needed to write, move, count and delete letters.
@@ -54,7 +54,7 @@ DECLARE
         'SELECT (id, group_id), INSERT ON archived_letters',
         'SELECT, INSERT ON metric_deltas',
         'SELECT, UPDATE ON redrive_runs, rate_buckets',
-        'SELECT ON ring, metric_ring, counter_keys, retention, redactions, runs, failure_groups,
+        'SELECT ON ring, metric_ring_position, counter_keys, retention, redactions, runs, failure_groups,
             group_rules, group_policies, protections, queue_pauses, paused_queues, rate_limits',
         'EXECUTE ON FUNCTION lock_turns'];
     worker CONSTANT text[] := ARRAY[

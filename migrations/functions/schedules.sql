@@ -172,10 +172,9 @@ BEGIN
         FROM redrive.ring r;
         new_ids := new_ids || new_id;
     END LOOP;
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
-    SELECT m.segment, due.queue, '{enqueued,schedule_ticks,schedule_ticks}', ARRAY[NULL, run_ticks.outcome, 'overlapped'],
+    INSERT INTO redrive.metric_deltas (queue, keys, labels, counts)
+    SELECT due.queue, '{enqueued,schedule_ticks,schedule_ticks}', ARRAY[NULL, run_ticks.outcome, 'overlapped'],
            ARRAY[cardinality(new_ids), cardinality(new_ids), cardinality(run_ticks.ticks) - cardinality(new_ids)]
-    FROM redrive.metric_ring m
     WHERE cardinality(run_ticks.ticks) > 0;
     PERFORM redrive.forget_ticks(due.name);
     IF cardinality(new_ids) > 0 THEN
@@ -218,9 +217,8 @@ BEGIN
     IF tick_schedule.missed > 0 THEN
         INSERT INTO redrive.schedule_ticks (schedule, tick_at, outcome, ticks)
         VALUES (due.name, tick_schedule.missed_at, 'missed', tick_schedule.missed);
-        INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
-        SELECT m.segment, due.queue, '{schedule_ticks}', '{missed}', ARRAY[tick_schedule.missed]
-        FROM redrive.metric_ring m
+        INSERT INTO redrive.metric_deltas (queue, keys, labels, counts)
+        SELECT due.queue, '{schedule_ticks}', '{missed}', ARRAY[tick_schedule.missed]
         WHERE due.queue IS NOT NULL;
     END IF;
     IF due.policy IS NULL THEN

@@ -139,7 +139,7 @@ fn each_role_is_denied_every_table_and_function_it_does_not_need() {
             SELECT r.name, 'TRUNCATE, REFERENCES, TRIGGER' AS rights FROM relations r WHERE NOT r.is_sequence
             UNION ALL
             SELECT ('redrive.' || w.name)::regclass, 'INSERT, UPDATE, DELETE'
-            FROM unnest('{migrations,ring,metric_ring,counter_keys}'::text[]) w (name)
+            FROM unnest('{migrations,ring,counter_keys}'::text[]) w (name)
             UNION ALL
             SELECT 'redrive.metric_values'::regclass, 'SELECT, INSERT, UPDATE, DELETE'
             UNION ALL
@@ -225,8 +225,8 @@ fn an_enqueuer_counts_within_bounds_and_takes_keys_for_its_jobs_only() {
     let mut client = role.client();
     for (statement, says) in [
         (
-            "INSERT INTO redrive.metric_deltas (segment, queue, keys, counts) \
-             VALUES (0, 'orders', '{enqueued}', '{9223372036854775807}')",
+            "INSERT INTO redrive.metric_deltas (queue, keys, counts) \
+             VALUES ('orders', '{enqueued}', '{9223372036854775807}')",
             "23514",
         ),
         (
@@ -247,8 +247,8 @@ fn an_enqueuer_counts_within_bounds_and_takes_keys_for_its_jobs_only() {
     assert_eq!(test.count("unique_keys"), 0);
     // A histogram without a bucket, and a counter without a count.
     client.sql(
-        "INSERT INTO redrive.metric_deltas (segment, queue, keys, counts) \
-         VALUES (0, 'orders', '{wait,claimed}', '{1}')",
+        "INSERT INTO redrive.metric_deltas (queue, keys, counts) \
+         VALUES ('orders', '{wait,claimed}', '{1}')",
     );
     assert_eq!(fold(&mut test.client()), 1);
 }

@@ -37,10 +37,9 @@ leased AS (
     RETURNING l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.metas
 ),
 counted AS (
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
-    SELECT m.segment, $1, '{claimed}', '{1}'
+    INSERT INTO redrive.metric_deltas (queue, keys, counts)
+    SELECT $1, '{claimed}', '{1}'
     FROM leased l
-    CROSS JOIN redrive.metric_ring m
 )
 SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, (l.started).*,
        statement_timestamp() AS claimed_at

@@ -31,9 +31,7 @@ delayed AS (
     WHERE i.delay_ms > 0
 ),
 counted AS (
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
-    SELECT m.segment, $1, '{enqueued}', ARRAY[cardinality($2::text[])]
-    FROM redrive.metric_ring m
+    INSERT INTO redrive.metric_deltas (queue, keys, counts) VALUES ($1, '{enqueued}', ARRAY[cardinality($2::text[])])
 ),
 woken AS MATERIALIZED (
     SELECT pg_notify('redrive_ready', $1)

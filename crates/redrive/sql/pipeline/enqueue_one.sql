@@ -10,9 +10,7 @@
 --        worker is waiting.
 -- Rows: the new id. Never zero.
 WITH counted AS (
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
-    SELECT m.segment, $1, '{enqueued}', '{1}'
-    FROM redrive.metric_ring m
+    INSERT INTO redrive.metric_deltas (queue, keys, counts) VALUES ($1, '{enqueued}', '{1}')
 )
 INSERT INTO redrive.jobs (segment, rank, queue, kind, payload, meta)
 VALUES ((SELECT r.segment FROM redrive.ring r), -2 * $4::smallint, $1::text, $2::text, $3::json, redrive.new_meta($4::smallint, $5::integer))

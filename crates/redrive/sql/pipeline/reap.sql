@@ -104,8 +104,8 @@ died AS MATERIALIZED (
 ),
 -- Leases are counted separately: a lease whose jobs are all done still counts as lost.
 counted AS (
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, causes, counts)
-    SELECT m.segment, c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.cause), array_agg(c.count)
+    INSERT INTO redrive.metric_deltas (queue, keys, labels, causes, counts)
+    SELECT c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.cause), array_agg(c.count)
     FROM (
         SELECT e.queue::text AS queue, 'leases_lost' AS key, NULL::text AS label, NULL::text AS cause,
                count(*) AS count
@@ -120,8 +120,7 @@ counted AS (
         FROM undone u
         GROUP BY 1, 3
     ) c
-    CROSS JOIN redrive.metric_ring m
-    GROUP BY 1, 2
+    GROUP BY 1
 ),
 -- Deletes workers that expired more than an hour ago and hold no lease.
 forgotten AS (

@@ -52,12 +52,11 @@ died AS MATERIALIZED (
     HAVING count(*) > 0
 ),
 counted AS (
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
-    SELECT m.segment, b.queue, '{released,ended}',
+    INSERT INTO redrive.metric_deltas (queue, keys, counts)
+    SELECT b.queue, '{released,ended}',
            ARRAY[count(*) FILTER (WHERE NOT b.is_dead), count(*) FILTER (WHERE b.is_dead)]
     FROM released b
-    CROSS JOIN redrive.metric_ring m
-    GROUP BY 1, 2
+    GROUP BY 1
 ),
 woken AS MATERIALIZED (
     SELECT pg_notify('redrive_ready', w.queue)

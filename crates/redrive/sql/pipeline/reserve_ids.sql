@@ -6,9 +6,7 @@
 -- Index relied on: that of pg_attribute.
 -- Rows: always one.
 WITH counted AS (
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
-    SELECT m.segment, $2, '{enqueued}', ARRAY[$1::bigint]
-    FROM redrive.metric_ring m
+    INSERT INTO redrive.metric_deltas (queue, keys, counts) VALUES ($2, '{enqueued}', ARRAY[$1::bigint])
 )
 SELECT (SELECT r.segment FROM redrive.ring r) AS segment,
        clock_timestamp() AS now,

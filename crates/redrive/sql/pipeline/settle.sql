@@ -188,8 +188,8 @@ recovered AS (
 ),
 -- The worker's counts of attempts for leases that were held, and what became of the jobs, which only the server knows.
 counted AS (
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, causes, buckets, counts, sums)
-    SELECT m.segment, $16, array_agg(c.key), array_agg(c.label), array_agg(c.cause), array_agg(c.bucket),
+    INSERT INTO redrive.metric_deltas (queue, keys, labels, causes, buckets, counts, sums)
+    SELECT $16, array_agg(c.key), array_agg(c.label), array_agg(c.cause), array_agg(c.bucket),
            array_agg(c.count), array_agg(c.sum)
     FROM (
         SELECT u.key, u.label, u.cause, u.bucket, u.count, u.sum
@@ -216,8 +216,7 @@ counted AS (
         ) n
         WHERE n.refused > 0 AND NOT $27::boolean
     ) c
-    CROSS JOIN redrive.metric_ring m
-    GROUP BY m.segment
+    HAVING count(*) > 0
 )
 SELECT w.lease_id, w.id
 FROM written w

@@ -26,8 +26,8 @@ WITH ended AS (
               END AS freed
 ),
 counted AS (
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
-    SELECT m.segment, $2, array_agg(c.key), array_agg(c.label), array_agg(c.bucket), array_agg(c.count),
+    INSERT INTO redrive.metric_deltas (queue, keys, labels, buckets, counts, sums)
+    SELECT $2, array_agg(c.key), array_agg(c.label), array_agg(c.bucket), array_agg(c.count),
            array_agg(c.sum)
     FROM (
         SELECT CASE WHEN e.lease_id IS NULL THEN 'refused' ELSE u.key END AS key,
@@ -41,7 +41,6 @@ counted AS (
         WHERE num_nonnulls(u.key) = 1 AND (e.lease_id IS NOT NULL OR u.key = 'succeeded' AND NOT $10::boolean)
         GROUP BY 1, 2, 3
     ) c
-    CROSS JOIN redrive.metric_ring m
-    GROUP BY m.segment
+    HAVING count(*) > 0
 )
 SELECT e.lease_id FROM ended e

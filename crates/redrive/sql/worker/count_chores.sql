@@ -5,6 +5,4 @@
 -- $4 smallint[] buckets of histograms         $5 bigint[]  counts
 -- $6 double precision[] sums in seconds
 -- Rows: none.
-INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
-SELECT m.segment, $1, $2, $3, $4, $5::bigint[], $6
-FROM redrive.metric_ring m
+INSERT INTO redrive.metric_deltas (queue, keys, labels, buckets, counts, sums) VALUES ($1, $2, $3, $4, $5::bigint[], $6)

@@ -30,8 +30,7 @@ fn uncommitted_counts_are_folded_later() {
 #[test]
 fn a_fold_waits_for_no_session_that_keeps_a_drained_table() {
     let (test, mut client) = TestDatabase::with_client();
-    let insert = "INSERT INTO redrive.metric_deltas (segment, queue, keys, counts) \
-         SELECT m.segment, 'orders', '{enqueued}', '{1}' FROM redrive.metric_ring m; \
+    let insert = "INSERT INTO redrive.metric_deltas (queue, keys, counts) VALUES ('orders', '{enqueued}', '{1}'); \
          SELECT setval('redrive.metric_ring_position', (last_value + 1) % 3) FROM redrive.metric_ring_position; \
          ALTER FUNCTION redrive.fold_metrics SET lock_timeout = 0; SET statement_timeout = '60s'";
     client.sql(insert);
@@ -46,9 +45,9 @@ fn names_stay_however_many_folds_it_takes() {
     let (_test, mut client) = TestDatabase::with_client();
     // One kind more than gets a name. The one that was counted last comes first in the table.
     client.sql(
-        "INSERT INTO redrive.metric_deltas (segment, at, queue, keys, labels, counts)
-         SELECT m.segment, now() - n * interval '1 second', 'orders', '{succeeded}', ARRAY['kind ' || n], '{1}'
-         FROM redrive.metric_ring m, generate_series(1, 21) n",
+        "INSERT INTO redrive.metric_deltas (at, queue, keys, labels, counts)
+         SELECT now() - n * interval '1 second', 'orders', '{succeeded}', ARRAY['kind ' || n], '{1}'
+         FROM generate_series(1, 21) n",
     );
     let kinds = |client: &mut Client| -> Vec<String> {
         let asked = "SELECT labels[2] FROM redrive.metric_totals()
