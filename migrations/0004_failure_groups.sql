@@ -48,15 +48,12 @@ CREATE TABLE redrive.failure_hours (
 -- statement can skip them and no crash can separate them. They are folded into `groups` and
 -- `failure_hours` every few seconds. Inserts never wait for each other, as updates of a group's row would.
 CREATE TABLE redrive.letter_deltas (
-    group_id    bigint NOT NULL,
-    hour        timestamptz,
-    died_at     timestamptz,
-    deaths      bigint NOT NULL DEFAULT 0,
-    open        bigint NOT NULL DEFAULT 0,
-    redriving   bigint NOT NULL DEFAULT 0,
-    recovered   bigint NOT NULL DEFAULT 0,
-    discarded   bigint NOT NULL DEFAULT 0,
-    quarantined bigint NOT NULL DEFAULT 0
+    group_id bigint NOT NULL,
+    state    text   COLLATE "C",
+    letters  bigint NOT NULL DEFAULT 0,
+    hour     timestamptz,
+    died_at  timestamptz,
+    deaths   bigint NOT NULL DEFAULT 0
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- Without a key, a publication of all tables would reject the DELETE of a fold.

@@ -34,10 +34,12 @@ BEGIN
             discarded = g.discarded + n.discarded, quarantined = g.quarantined + n.quarantined,
             last_seen = greatest(g.last_seen, n.died_at)
         FROM (
-            SELECT o.group_id, sum(o.deaths) AS deaths, sum(o.open) AS open,
-                   sum(o.redriving) AS redriving, sum(o.recovered) AS recovered,
-                   sum(o.discarded) AS discarded, sum(o.quarantined) AS quarantined,
-                   max(o.died_at) AS died_at
+            SELECT o.group_id, sum(o.deaths) AS deaths, max(o.died_at) AS died_at,
+                   coalesce(sum(o.letters) FILTER (WHERE o.state = 'open'), 0) AS open,
+                   coalesce(sum(o.letters) FILTER (WHERE o.state = 'redriving'), 0) AS redriving,
+                   coalesce(sum(o.letters) FILTER (WHERE o.state = 'recovered'), 0) AS recovered,
+                   coalesce(sum(o.letters) FILTER (WHERE o.state = 'discarded'), 0) AS discarded,
+                   coalesce(sum(o.letters) FILTER (WHERE o.state = 'quarantined'), 0) AS quarantined
             FROM gone o
             GROUP BY o.group_id
         ) n

@@ -9,20 +9,16 @@ AS $$
 DECLARE
     sign CONSTANT integer := CASE TG_OP WHEN 'INSERT' THEN 1 ELSE -1 END;
 BEGIN
-    INSERT INTO redrive.letter_deltas
-        (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
-    SELECT a.group_id, date_trunc('hour', a.died_at, 'UTC'), max(a.died_at),
-           coalesce(sum(a.deaths) FILTER (WHERE a.died_at IS NOT NULL), 0),
-           sign * count(*) FILTER (WHERE a.state = 'open'), sign * count(*) FILTER (WHERE a.state = 'redriving'),
-           sign * count(*) FILTER (WHERE a.state = 'recovered'), sign * count(*) FILTER (WHERE a.state = 'discarded'),
-           sign * count(*) FILTER (WHERE a.state = 'quarantined')
+    INSERT INTO redrive.letter_deltas (group_id, state, hour, letters, died_at, deaths)
+    SELECT a.group_id, a.state, date_trunc('hour', a.died_at, 'UTC'), sign * count(*), max(a.died_at),
+           coalesce(sum(a.deaths) FILTER (WHERE a.died_at IS NOT NULL), 0)
     FROM (
         SELECT m.group_id, m.state, m.deaths,
                -- The deaths of a letter from the archive were counted when it died.
                CASE WHEN sign > 0 AND m.events -> -1 ->> 'event' IS DISTINCT FROM 'restored' THEN m.died_at END AS died_at
         FROM moved m
     ) a
-    GROUP BY 1, 2;
+    GROUP BY 1, 2, 3;
     IF TG_OP = 'DELETE' THEN
         INSERT INTO redrive.metric_deltas (queue, keys, labels, counts)
         SELECT g.queue, array_agg('letters'::text) || ARRAY['pruned'], array_agg(g.state) || ARRAY[NULL::text],
@@ -77,26 +73,20 @@ BEGIN
     IF NOT EXISTS (SELECT FROM became) THEN
         RETURN NULL;
     END IF;
-    INSERT INTO redrive.letter_deltas
-        (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
-    SELECT c.group_id, c.hour, max(c.died_at), sum(c.deaths),
-           coalesce(sum(c.letters) FILTER (WHERE c.state = 'open'), 0),
-           coalesce(sum(c.letters) FILTER (WHERE c.state = 'redriving'), 0),
-           coalesce(sum(c.letters) FILTER (WHERE c.state = 'recovered'), 0),
-           coalesce(sum(c.letters) FILTER (WHERE c.state = 'discarded'), 0),
-           coalesce(sum(c.letters) FILTER (WHERE c.state = 'quarantined'), 0)
+    INSERT INTO redrive.letter_deltas (group_id, state, hour, letters, died_at, deaths)
+    SELECT c.group_id, c.state, date_trunc('hour', c.died_at, 'UTC'), sum(c.letters), max(c.died_at), sum(c.deaths)
     FROM was
     -- A full join, because it can only be hashed or merged; see settle.sql. The condition below must not
     -- be strict: the planner would turn it into an inner join with nested loops.
     FULL JOIN became ON became.id = was.id
-    CROSS JOIN LATERAL (SELECT CASE WHEN became.deaths > was.deaths THEN became.died_at END AS died_at) d
     CROSS JOIN LATERAL (VALUES
-        (was.group_id, NULL::timestamptz, NULL::timestamptz, 0, was.state, -1),
-        (became.group_id, date_trunc('hour', d.died_at, 'UTC'), d.died_at, became.deaths - was.deaths, became.state, 1)
-    ) AS c (group_id, hour, died_at, deaths, state, letters)
+        (was.group_id, was.state, -1, NULL::timestamptz, 0),
+        (became.group_id, became.state, 1, CASE WHEN became.deaths > was.deaths THEN became.died_at END,
+         became.deaths - was.deaths)
+    ) AS c (group_id, state, letters, died_at, deaths)
     WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
         OR was.group_id IS DISTINCT FROM became.group_id
-    GROUP BY 1, 2;
+    GROUP BY 1, 2, 3;
     INSERT INTO redrive.metric_deltas (queue, keys, labels, buckets, counts, sums)
     SELECT c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
            array_agg(c.count), array_agg(c.sum)

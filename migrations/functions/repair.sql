@@ -153,12 +153,8 @@ BEGIN
                 WHERE coalesce(n.letters, 0) <> s.letters
             ),
             fixed AS (
-                INSERT INTO redrive.letter_deltas (group_id, open, redriving, recovered, discarded, quarantined)
-                SELECT d.id, d.more * (d.state = 'open')::integer, d.more * (d.state = 'redriving')::integer,
-                       d.more * (d.state = 'recovered')::integer, d.more * (d.state = 'discarded')::integer,
-                       d.more * (d.state = 'quarantined')::integer
-                FROM differences d
-                WHERE NOT dry_run
+                INSERT INTO redrive.letter_deltas (group_id, state, letters)
+                SELECT d.id, d.state, d.more FROM differences d WHERE NOT dry_run
             )
             SELECT array_agg(DISTINCT d.id ORDER BY d.id) INTO names FROM differences d;
         WHEN 'counter' THEN

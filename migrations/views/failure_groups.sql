@@ -16,10 +16,12 @@ CREATE OR REPLACE VIEW redrive.failure_groups AS
            g.quarantined + coalesce(n.quarantined, 0) AS quarantined
     FROM redrive.groups g
     LEFT JOIN (
-        SELECT d.group_id, sum(d.deaths)::bigint AS deaths, sum(d.open)::bigint AS open,
-               sum(d.redriving)::bigint AS redriving, sum(d.recovered)::bigint AS recovered,
-               sum(d.discarded)::bigint AS discarded, sum(d.quarantined)::bigint AS quarantined,
-               max(d.died_at) AS died_at
+        SELECT d.group_id, sum(d.deaths)::bigint AS deaths, max(d.died_at) AS died_at,
+               sum(d.letters) FILTER (WHERE d.state = 'open')::bigint AS open,
+               sum(d.letters) FILTER (WHERE d.state = 'redriving')::bigint AS redriving,
+               sum(d.letters) FILTER (WHERE d.state = 'recovered')::bigint AS recovered,
+               sum(d.letters) FILTER (WHERE d.state = 'discarded')::bigint AS discarded,
+               sum(d.letters) FILTER (WHERE d.state = 'quarantined')::bigint AS quarantined
         FROM redrive.letter_deltas d
         GROUP BY d.group_id
     ) n ON n.group_id = g.id;
