@@ -56,9 +56,9 @@ BEGIN
     END LOOP;
     RETURN QUERY
     WITH placed AS MATERIALIZED (
-        SELECT coalesce(h.job_id, i.id) AS id, i.kind, i.payload, i.delay_ms, i.priority, i.max_attempts, i.unique_key,
-               i.headers, i.group_key, i.place, coalesce(h.job_id = i.id, true) AS is_new,
-               coalesce(h.changed_by = i.place, false) AS replaced
+        SELECT coalesce(h.job_id, i.id) AS id, i.kind, i.payload, i.delay_ms, i.priority, i.group_key, i.place,
+               redrive.new_meta(i.priority, i.max_attempts, i.unique_key, i.headers, i.group_key) AS meta,
+               coalesce(h.job_id = i.id, true) AS is_new, coalesce(h.changed_by = i.place, false) AS replaced
         FROM unnest(ids, store_jobs.kinds, store_jobs.payloads, store_jobs.delays, store_jobs.priorities,
                     store_jobs.budgets, store_jobs.keys, store_jobs.headers, store_jobs.groups) WITH ORDINALITY
             AS i (id, kind, payload, delay_ms, priority, max_attempts, unique_key, headers, group_key, place)
@@ -68,15 +68,13 @@ BEGIN
         INSERT INTO redrive.jobs (segment, id, rank, queue, kind, payload, meta)
         SELECT CASE WHEN p.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
                     ELSE redrive.entry_segment(store_jobs.queue, p.group_key, p.id) END,
-               p.id, -2 * p.priority, store_jobs.queue, p.kind, p.payload,
-               redrive.new_meta(p.priority, p.max_attempts, p.unique_key, p.headers, p.group_key)
+               p.id, -2 * p.priority, store_jobs.queue, p.kind, p.payload, p.meta
         FROM placed p
         WHERE p.is_new AND p.delay_ms = 0
     ),
     delayed AS (
         INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload, meta)
-        SELECT p.id, clock_timestamp() + p.delay_ms * interval '1 millisecond', store_jobs.queue, p.kind, p.payload,
-               redrive.new_meta(p.priority, p.max_attempts, p.unique_key, p.headers, p.group_key)
+        SELECT p.id, clock_timestamp() + p.delay_ms * interval '1 millisecond', store_jobs.queue, p.kind, p.payload, p.meta
         FROM placed p
         WHERE p.is_new AND p.delay_ms > 0
     ),
@@ -88,11 +86,7 @@ BEGIN
         HAVING count(*) > 0
     ),
     woken AS MATERIALIZED (
-        SELECT pg_notify('redrive_ready', store_jobs.queue)
-        FROM redrive.workers w
-        WHERE w.queue = store_jobs.queue AND w.waiting AND w.expires_at > statement_timestamp()
-            AND EXISTS (SELECT FROM placed p WHERE p.is_new OR p.replaced)
-        LIMIT 1
+        SELECT redrive.wake(store_jobs.queue) WHERE EXISTS (SELECT FROM placed p WHERE p.is_new OR p.replaced)
     )
     SELECT p.id, p.is_new, p.replaced
     FROM placed p
