@@ -1,6 +1,4 @@
 -- Purpose: The schema's types, the sequence of ids, and the tasks that run once at a time.
--- Locks: none; everything here is new.
--- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
 REVOKE ALL ON SCHEMA redrive FROM PUBLIC;

@@ -1,6 +1,4 @@
 -- Purpose: Jobs that are ready, delayed or leased, the ring of segments that holds the ready ones, unique keys, and workers.
--- Locks: none; everything here is new.
--- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
 -- The segment of `jobs` that new rows go to. Every enqueue reads it; only a turn of the ring sets it. It is a

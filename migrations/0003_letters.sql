@@ -1,6 +1,4 @@
 -- Purpose: Dead letters with their versions, their rules, and the archive.
--- Locks: none; everything here is new.
--- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
 -- A letter has the id of its job. While the letter is `redriving`, the job with that id is live. When

@@ -1,6 +1,4 @@
 -- Purpose: Failure groups: letters that died of the same error.
--- Locks: none; everything here is new.
--- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
 -- One row per failure group. The numbers are totals of folded `letter_deltas`. Read them through the

@@ -1,6 +1,4 @@
 -- Purpose: Redrive runs.
--- Locks: none; everything here is new.
--- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
 -- A redrive run. Creating it freezes its members in `run_letters`; its driver sends them chunk by chunk. `driver` is

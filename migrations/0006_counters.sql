@@ -1,6 +1,4 @@
 -- Purpose: The counters of metrics.
--- Locks: none; everything here is new.
--- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
 -- The counters and histograms: the published name, the labels after the queue, and the bounds of a

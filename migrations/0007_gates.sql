@@ -1,6 +1,4 @@
 -- Purpose: What stops the claims of a queue or a kind: breakers, pauses and rate limits.
--- Locks: none; everything here is new.
--- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
 -- One row per breaker that was ever open. A breaker only stops claims: jobs stay ready, no attempt is

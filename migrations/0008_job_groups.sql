@@ -1,6 +1,4 @@
 -- Purpose: Groups of jobs: their policies, turns and tokens.
--- Locks: none; everything here is new.
--- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
 -- The policies of queues for the groups of their jobs; a queue without a row has none. `ordered`: one job at a time, by id; `limit`: up to

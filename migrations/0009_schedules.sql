@@ -1,6 +1,4 @@
 -- Purpose: Jobs and redrives at set times.
--- Locks: none; everything here is new.
--- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
 CREATE TABLE redrive.schedules (

@@ -1,6 +1,4 @@
 -- Purpose: The audit and the sizes of tables that are rewritten.
--- Locks: none; everything here is new.
--- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
 CREATE TABLE redrive.audit (

@@ -1,6 +1,6 @@
 //! Headers: each source file says what it is, each SQL file what it does and locks.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{assert_each, files, read, shown};
 
@@ -22,14 +22,14 @@ fn every_sql_file_has_its_header() {
         .iter()
         .filter(|path| read(path).contains("FOR UPDATE"));
     let locking: Vec<_> = locking.cloned().collect();
+    // The first ten create everything, before any version ran.
+    let is_later = |path: &&PathBuf| shown(path).as_str() > "migrations/0011";
+    let changes: Vec<_> = migrations.iter().filter(is_later).cloned().collect();
     for (files, least, headings) in [
         (statements, 21, ["-- Purpose:", "-- Rows:"].as_slice()),
         (locking, 5, &["-- Locks:"]),
-        (
-            migrations,
-            6,
-            &["-- Purpose:", "-- Locks:", "-- Safe while", "-- breaking: "],
-        ),
+        (migrations, 6, &["-- Purpose:", "-- breaking: "]),
+        (changes, 0, &["-- Locks:", "-- Safe while"]),
         (definitions, 21, &["-- Purpose:"]),
     ] {
         assert!(files.len() >= least, "{} files", files.len());
