@@ -85,7 +85,7 @@ BEGIN ATOMIC
                coalesce(payload, job.payload), job.history, job.outage_since, job.meta)::redrive.job;
 END;
 
--- Returns where a waiting job is, for a caller that reads pages; see `waiting_queries`.
+-- Returns where a waiting job is, for a caller that reads pages; see `waiting_jobs`.
 CREATE OR REPLACE FUNCTION redrive.place_of(job redrive.job) RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC

@@ -1,52 +1,50 @@
 -- Purpose: Bulk operations on waiting jobs: cancel, set the priority, run now, edit; unhandled jobs and ageing.
 
--- Returns queries for up to `$4` waiting jobs that match a filter, and the place after which each starts, its `$2`; NULL: at
--- the first job. `$3` is the last place that they read; NULL: the last job. Callers read delayed jobs in the order of
--- their ids, and then ready jobs in the order of a claim, so that they also find a job which becomes ready meanwhile.
-CREATE OR REPLACE FUNCTION redrive.waiting_queries(filter jsonb, place jsonb, last_place jsonb)
-    RETURNS TABLE (query text, start jsonb)
-    LANGUAGE plpgsql STABLE
-AS $$
-BEGIN
-    PERFORM redrive.filter_jobs(filter);
-    RETURN QUERY
-    -- A filter compares the columns of `j`.
-    SELECT format(
-               'SELECT redrive.%2$s(w) AS job FROM redrive.%1$s w CROSS JOIN LATERAL ('
-                   'SELECT m.*, (m.meta).unique_key, (m.meta).group_key FROM (SELECT (redrive.%2$s(w)).*) m) j'
-                   ' WHERE ($2 IS NULL OR (%3$s) > (%4$s)) AND ($3 IS NULL OR (%3$s) <= (%5$s)) AND %6$s'
-                   ' ORDER BY %3$s LIMIT $4',
-               t.heap, t.reader, t.columns, t.bound, replace(t.bound, '$2', '$3'), redrive.filter_jobs(filter - 'state')),
-           CASE WHEN place ->> 'state' = t.state THEN place END
-    FROM (VALUES
-        ('delayed', 'jobs_delayed', 'delayed_job', 'w.id', '($2 ->> ''id'')::bigint'),
-        ('ready', 'jobs', 'ready_job', 'w.queue, w.rank, w.id',
-         '$2 ->> ''queue'', ($2 ->> ''rank'')::integer, ($2 ->> ''id'')::bigint')
-    ) AS t (state, heap, reader, columns, bound)
-    WHERE t.state = ANY (coalesce(redrive.filter_values(filter -> 'state'), '{ready,delayed}'))
-        AND (t.state = 'ready' OR place ->> 'state' = 'ready' IS NOT TRUE)
-        AND t.state = coalesce(last_place ->> 'state', t.state)
-    ORDER BY t.state;
-END
-$$;
-
--- Returns one page of waiting jobs with their payloads, for an edit.
+-- Returns up to `max_jobs` waiting jobs that match a filter, after a place (NULL: the first ones) and up to another (NULL: the
+-- last ones): delayed jobs in the order of their ids, and, if there is none, ready jobs in the order of a claim, so that a
+-- caller who reads pages also finds a job which becomes ready meanwhile. `locking` is the end of the query.
 -- Index: the primary key of jobs_delayed, and jobs_for_claim.
-CREATE OR REPLACE FUNCTION redrive.page_waiting(filter jsonb, place jsonb, max_jobs bigint)
-    RETURNS TABLE (id bigint, payload json, next_place jsonb)
-    LANGUAGE plpgsql STABLE
+CREATE OR REPLACE FUNCTION redrive.waiting_jobs(filter jsonb, place jsonb, last_place jsonb, max_jobs bigint, locking text)
+    RETURNS SETOF redrive.job
+    LANGUAGE plpgsql VOLATILE
     -- Read the page in index order, regardless of the planner's estimates.
     SET enable_seqscan = off
 AS $$
 DECLARE
-    of_state record;
+    states CONSTANT text[] := coalesce(redrive.filter_values(filter -> 'state'), '{ready,delayed}');
+    heap   record;
 BEGIN
-    FOR of_state IN SELECT w.query, w.start FROM redrive.waiting_queries(filter, place, NULL) w LOOP
-        RETURN QUERY EXECUTE format('SELECT (q.job).id, (q.job).payload, redrive.place_of(q.job) FROM (%s) q', of_state.query)
-            USING filter, of_state.start, NULL::jsonb, max_jobs;
+    PERFORM redrive.filter_jobs(filter);
+    FOR heap IN
+        SELECT t.* FROM (VALUES
+            ('delayed', 'jobs_delayed', 'delayed_job', 'w.id', '($2 ->> ''id'')::bigint'),
+            ('ready', 'jobs', 'ready_job', 'w.queue, w.rank, w.id',
+             '$2 ->> ''queue'', ($2 ->> ''rank'')::integer, ($2 ->> ''id'')::bigint')
+        ) AS t (state, name, reader, columns, bound)
+    LOOP
+        CONTINUE WHEN heap.state <> ALL (states) OR heap.state <> last_place ->> 'state'
+            OR heap.state = 'delayed' AND place ->> 'state' = 'ready';
+        -- A filter compares the columns of `j`.
+        RETURN QUERY EXECUTE format(
+            'SELECT (q.job).* FROM (SELECT redrive.%2$s(w) AS job FROM redrive.%1$s w CROSS JOIN LATERAL ('
+                'SELECT m.*, (m.meta).unique_key, (m.meta).group_key FROM (SELECT (redrive.%2$s(w)).*) m) j'
+                ' WHERE ($2 IS NULL OR (%3$s) > (%4$s)) AND ($3 IS NULL OR (%3$s) <= (%5$s)) AND %6$s'
+                ' ORDER BY %3$s LIMIT $4 %7$s) q',
+            heap.name, heap.reader, heap.columns, heap.bound, replace(heap.bound, '$2', '$3'),
+            redrive.filter_jobs(filter - 'state'), locking)
+            USING filter, CASE WHEN place ->> 'state' = heap.state THEN place END, last_place, max_jobs;
         EXIT WHEN FOUND;
     END LOOP;
 END
+$$;
+
+-- Returns one page of waiting jobs with their payloads, for an edit.
+CREATE OR REPLACE FUNCTION redrive.page_waiting(filter jsonb, place jsonb, max_jobs bigint)
+    RETURNS TABLE (id bigint, payload json, next_place jsonb)
+    LANGUAGE sql VOLATILE
+AS $$
+    SELECT w.id, w.payload, redrive.place_of(w)
+    FROM redrive.waiting_jobs(page_waiting.filter, page_waiting.place, NULL, max_jobs, '') w
 $$;
 
 -- Deletes up to `max_jobs` waiting jobs that match a filter, after a place and up to another, and returns them.
@@ -57,14 +55,9 @@ CREATE OR REPLACE FUNCTION redrive.take_waiting(filter jsonb, place jsonb, last_
     SET enable_seqscan = off
 AS $$
 DECLARE
-    of_state record;
-    jobs     redrive.job[];
+    jobs CONSTANT redrive.job[] := ARRAY(SELECT w FROM redrive.waiting_jobs(
+        filter, place, last_place, redrive.limit_of('max_jobs', max_jobs), 'FOR UPDATE OF w SKIP LOCKED') w);
 BEGIN
-    FOR of_state IN SELECT w.query, w.start FROM redrive.waiting_queries(filter, place, last_place) w LOOP
-        EXECUTE format('SELECT array_agg(q.job) FROM (%s FOR UPDATE OF w SKIP LOCKED) q', of_state.query) INTO jobs
-            USING filter, of_state.start, last_place, redrive.limit_of('max_jobs', max_jobs);
-        EXIT WHEN jobs IS NOT NULL;
-    END LOOP;
     DELETE FROM redrive.jobs_delayed d USING unnest(jobs) j WHERE j.segment IS NULL AND d.id = j.id;
     DELETE FROM redrive.jobs r USING unnest(jobs) j
     WHERE r.segment = j.segment AND r.queue = j.queue AND r.rank = redrive.rank_of(j) AND r.id = j.id;
