@@ -45,26 +45,21 @@ CREATE TYPE redrive.job_meta AS (
     group_key    text                  COLLATE "C"
 );
 
--- A plain job has NULL and pays for no check.
+-- A plain job has NULL and pays for no check. A condition on an attribute that is NULL is met.
 CREATE DOMAIN redrive.checked_meta AS redrive.job_meta CHECK (
     VALUE IS NULL
-    OR coalesce((VALUE).attempt, 0) >= 0
-        AND coalesce((VALUE).max_attempts, 5) <= 1000
-        AND coalesce((VALUE).attempt, 0) < coalesce((VALUE).max_attempts, 5)
-        AND coalesce((VALUE).generation, 0) >= 0
-        AND coalesce((VALUE).priority, 0) >= -1000 AND coalesce((VALUE).priority, 0) <= 1000
+    OR coalesce((VALUE).attempt, 0) < coalesce((VALUE).max_attempts, 5)
+        AND (VALUE).attempt >= 0 AND (VALUE).max_attempts <= 1000
+        AND (VALUE).generation >= 0 AND (VALUE).refunds >= 0
+        AND (VALUE).priority >= -1000 AND (VALUE).priority <= 1000
         -- So that a lost worker does not exceed the type.
-        AND coalesce((VALUE).crashes, 0) >= 0 AND coalesce((VALUE).crashes, 0) <= 30000
-        AND coalesce((VALUE).refunds, 0) >= 0
-        AND coalesce(octet_length((VALUE).group_key), 1) >= 1 AND coalesce(octet_length((VALUE).group_key), 1) <= 200
-        AND coalesce((VALUE).ready_at, '2000-01-02Z') > '2000-01-01Z'
-        AND coalesce((VALUE).ready_at, '2000-01-02Z') < '3000-01-01Z'
+        AND (VALUE).crashes >= 0 AND (VALUE).crashes <= 30000
+        AND octet_length((VALUE).group_key) >= 1 AND octet_length((VALUE).group_key) <= 200
+        AND octet_length((VALUE).unique_key) >= 1 AND octet_length((VALUE).unique_key) <= 200
+        AND (VALUE).ready_at > '2000-01-01Z' AND (VALUE).ready_at < '3000-01-01Z'
+        AND (VALUE).outage_since > '2000-01-01Z' AND (VALUE).outage_since < '3000-01-01Z'
         AND CASE jsonb_typeof((VALUE).history) WHEN 'array' THEN jsonb_array_length((VALUE).history) <= 20 ELSE (VALUE).history IS NULL END
-        AND coalesce(octet_length((VALUE).unique_key), 1) >= 1 AND coalesce(octet_length((VALUE).unique_key), 1) <= 200
-        AND coalesce((VALUE).outage_since, '2000-01-02Z') > '2000-01-01Z'
-        AND coalesce((VALUE).outage_since, '2000-01-02Z') < '3000-01-01Z'
-        AND coalesce(jsonb_typeof((VALUE).headers), 'object') = 'object'
-        AND coalesce(octet_length((VALUE).headers::text), 0) <= 65536
+        AND jsonb_typeof((VALUE).headers) = 'object' AND octet_length((VALUE).headers::text) <= 65536
 );
 
 -- Ready jobs. Rows are inserted and deleted, never updated. Eight segments are filled, drained and
