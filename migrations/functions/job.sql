@@ -59,30 +59,22 @@ BEGIN ATOMIC
     SELECT redrive.job_of(d.id, d.run_at, d.enqueued_at, NULL, d.queue, d.kind, d.payload, d.meta);
 END;
 
--- Returns a job with what an attempt changed. NULL: unchanged. The outage of a job starts with the first one in a row.
-CREATE OR REPLACE FUNCTION redrive.tried(
-    job redrive.job, attempt integer, crashes integer DEFAULT NULL, refunds integer DEFAULT NULL, history jsonb DEFAULT NULL,
-    in_outage boolean DEFAULT NULL, ready_at timestamptz DEFAULT NULL
+-- Returns a job with what an attempt, an operator, an enqueue or a chore changed. NULL: unchanged. The outage of a job starts
+-- with the first one in a row.
+CREATE OR REPLACE FUNCTION redrive.altered(
+    job redrive.job, attempt integer DEFAULT NULL, crashes integer DEFAULT NULL, refunds integer DEFAULT NULL,
+    history jsonb DEFAULT NULL, in_outage boolean DEFAULT NULL, ready_at timestamptz DEFAULT NULL,
+    priority integer DEFAULT NULL, payload json DEFAULT NULL, meta redrive.job_meta DEFAULT NULL
 ) RETURNS redrive.job
     LANGUAGE sql VOLATILE PARALLEL SAFE
 BEGIN ATOMIC
-    SELECT ROW(job.id, ready_at, job.enqueued_at, attempt, job.max_attempts, job.generation, NULL, job.priority,
-               coalesce(crashes, job.crashes), coalesce(refunds, job.refunds), job.queue, job.kind, job.payload,
+    SELECT ROW(job.id, coalesce(ready_at, job.ready_at), job.enqueued_at, coalesce(attempt, job.attempt), job.max_attempts,
+               job.generation, job.segment, coalesce(priority, job.priority), coalesce(crashes, job.crashes),
+               coalesce(refunds, job.refunds), job.queue, job.kind, coalesce(payload, job.payload),
                coalesce(history, job.history),
                CASE WHEN coalesce(in_outage, true) THEN
                    coalesce(job.outage_since, CASE WHEN in_outage THEN clock_timestamp() END) END,
-               job.meta)::redrive.job;
-END;
-
--- Returns a waiting job with what an operator, an enqueue or a chore changed. NULL: unchanged.
-CREATE OR REPLACE FUNCTION redrive.altered(
-    job redrive.job, priority integer DEFAULT NULL, ready_at timestamptz DEFAULT NULL, payload json DEFAULT NULL
-) RETURNS redrive.job
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT ROW(job.id, coalesce(ready_at, job.ready_at), job.enqueued_at, job.attempt, job.max_attempts, job.generation,
-               job.segment, coalesce(priority, job.priority), job.crashes, job.refunds, job.queue, job.kind,
-               coalesce(payload, job.payload), job.history, job.outage_since, job.meta)::redrive.job;
+               coalesce(meta, job.meta))::redrive.job;
 END;
 
 -- Returns where a waiting job is, for a caller that reads pages; see `waiting_jobs`.

@@ -106,8 +106,6 @@ CREATE OR REPLACE FUNCTION redrive.replaced_meta(
 ) RETURNS redrive.job_meta
     LANGUAGE sql VOLATILE
 AS $$
-SELECT CASE WHEN NOT n.meta IS NULL THEN n.meta END
-FROM (
     SELECT jsonb_populate_record(replaced_meta.meta, jsonb_build_object('headers', nullif(
         coalesce((replaced_meta.meta).headers, '{}')
             - CASE WHEN change <> 'time' THEN '{redrive-checkpoint,redrive-progress,redrive-payload-version}'::text[] ELSE '{}' END
@@ -118,7 +116,6 @@ FROM (
                     (replaced_meta.headers ->> 'redrive-expires-in-ms')::bigint
                     + ceil(1000 * extract(epoch FROM clock_timestamp() - enqueued_at))::bigint)::text END)),
         '{}')))
-) n (meta)
 $$;
 
 -- Changes the waiting job that holds a key: its `payload`, its `time` or `both`. Returns `replaced`; `kept` if the job
@@ -155,9 +152,8 @@ BEGIN
             WHERE j.queue = replace_waiting.queue AND j.rank = ANY (ranks)
                 AND j.id = held AND j.kind = replace_waiting.kind
             RETURNING redrive.altered(
-                redrive.job_of(j.id, coalesce((j.meta).ready_at, j.enqueued_at), j.enqueued_at, j.segment, j.queue, j.kind,
-                               j.payload, redrive.replaced_meta(
-                                   j.meta, j.enqueued_at, replace_waiting.change, replace_waiting.headers)),
+                redrive.ready_job(j),
+                meta => redrive.replaced_meta(j.meta, j.enqueued_at, replace_waiting.change, replace_waiting.headers),
                 payload => CASE replace_waiting.change WHEN 'time' THEN NULL ELSE replace_waiting.payload END,
                 ready_at => CASE WHEN is_delayed THEN clock_timestamp() + replace_waiting.delay_ms * interval '1 millisecond'
                     END) AS job

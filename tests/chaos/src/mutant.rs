@@ -205,7 +205,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
             => "UPDATE redrive.group_slots s SET held_at = s.held_at";
     "divert-charges-an-attempt" in Groups breaks [Diverted], Function
         "bury_waiting" "        jobs,\n"
-            => "ARRAY(SELECT redrive.tried(j, j.attempt + 1) FROM unnest(jobs) j),\n";
+            => "ARRAY(SELECT redrive.altered(j, j.attempt + 1) FROM unnest(jobs) j),\n";
     // Mutants of schedules.
     "tick-loses-its-job" in Scheduled breaks [Schedule], Function
         "run_ticks" "FROM redrive.ring r;" => "FROM redrive.ring r WHERE false;";

@@ -70,7 +70,7 @@ ended AS (
 undone AS MATERIALIZED (
     SELECT j.queue, j.kind, e.worker_id, w.host, w.version, w.pid, j.id, j.crashes + 1 AS crashes,
            j.id = ANY (e.cancelled) AS is_cancelled, d.is_dead,
-           redrive.tried(
+           redrive.altered(
                j, CASE WHEN d.is_dead THEN j.attempt ELSE j.attempt - 1 END, j.crashes + 1,
                history => redrive.add_attempt(j.history, jsonb_build_object(
                    'generation', j.generation, 'attempt', j.attempt, 'outcome', 'worker_lost',

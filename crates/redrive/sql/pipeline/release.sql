@@ -26,7 +26,7 @@ ended AS (
 ),
 released AS MATERIALIZED (
     SELECT j.queue, j.id, c.is_cancelled OR t.attempt >= j.max_attempts AS is_dead, c.is_cancelled,
-           redrive.tried(j, t.attempt, refunds => t.refunds) AS job
+           redrive.altered(j, t.attempt, refunds => t.refunds) AS job
     FROM ended e
     CROSS JOIN LATERAL redrive.jobs_of(e.lease) j
     CROSS JOIN LATERAL (SELECT coalesce(j.id = ANY ($4::bigint[]), true) AS has_started) s

@@ -76,7 +76,7 @@ settled AS MATERIALIZED (
            -- LEAST ignores a NULL.
            CASE WHEN v.verdict = 'dead' AND v.attempt_record IS NOT NULL
                THEN least((v.attempt_record -> 'run_ms')::numeric, 2147483647)::integer END AS run_ms,
-           CASE WHEN s.verdict <> 'done' THEN redrive.tried(
+           CASE WHEN s.verdict <> 'done' THEN redrive.altered(
                j.job,
                -- A job that expired or did not run made no attempt.
                CASE WHEN s.verdict IN ('snooze', 'outage') OR v.verdict = 'unrun' OR v.cause = 'expired' THEN (j.job).attempt - 1
