@@ -97,6 +97,7 @@ CREATE TABLE redrive.metric_values (
     bucket  smallint         NOT NULL DEFAULT 0,
     value   bigint           NOT NULL,
     sum     double precision NOT NULL DEFAULT 0,
+    first_at timestamptz     NOT NULL,
     last_at timestamptz      NOT NULL,
     PRIMARY KEY (key, queue, label, cause, bucket)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
@@ -116,15 +117,3 @@ CREATE TABLE redrive.metric_slots (
 );
 
 COMMENT ON COLUMN redrive.metric_slots.queue IS 'The queue of a kind, an error class or a source; empty for a queue.';
-
-CREATE TYPE redrive.metric_tally AS (
-    queue    text,
-    key     text,
-    label    text,
-    cause    text,
-    bucket   smallint,
-    count    bigint,
-    sum      double precision,
-    first_at timestamptz,
-    last_at  timestamptz
-);

@@ -1,7 +1,7 @@
 -- Purpose: Folding counters into totals.
 
 -- Returns the names that get a slot when these tallies are folded: first come, first served.
-CREATE OR REPLACE FUNCTION redrive.new_metric_slots(tallies redrive.metric_tally[])
+CREATE OR REPLACE FUNCTION redrive.new_metric_slots(tallies redrive.metric_values[])
     RETURNS TABLE (label text, queue text, name text)
     LANGUAGE sql STABLE
 AS $$
@@ -34,9 +34,8 @@ $$;
 
 -- Turns tallies into rows of `metric_values`. Names without a slot become `__other__`. Whoever may enqueue may leave out a
 -- bucket or a count, which must not stop the others.
-CREATE OR REPLACE FUNCTION redrive.place_metric_tallies(tallies redrive.metric_tally[])
-    RETURNS TABLE (key text, queue text, label text, cause text, bucket smallint, value bigint, sum double precision,
-                   last_at timestamptz)
+CREATE OR REPLACE FUNCTION redrive.place_metric_tallies(tallies redrive.metric_values[])
+    RETURNS SETOF redrive.metric_values
     LANGUAGE sql STABLE
     -- The planner expects ten tallies, and would look through all slots for each of thousands.
     SET enable_nestloop = off
@@ -47,7 +46,7 @@ AS $$
         SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n
     ),
     queued AS (
-        SELECT c.key, coalesce(s.name, '__other__') AS queue, c.label, c.cause, c.count, c.sum, c.last_at,
+        SELECT c.key, coalesce(s.name, '__other__') AS queue, c.label, c.cause, c.value, c.sum, c.first_at, c.last_at,
                least(greatest(c.bucket, 0), coalesce(cardinality(w.bounds), 0))::smallint AS bucket,
                CASE WHEN w.labels[1] IN ('kind', 'error_class', 'source') THEN w.labels[1] END AS slotted
         FROM unnest(tallies) c
@@ -56,7 +55,8 @@ AS $$
     )
     SELECT q.key, q.queue,
            CASE WHEN q.slotted IS NULL THEN coalesce(q.label, '') ELSE coalesce(s.name, '__other__') END,
-           coalesce(q.cause, ''), q.bucket, coalesce(sum(q.count), 0)::bigint, coalesce(sum(q.sum), 0), max(q.last_at)
+           coalesce(q.cause, ''), q.bucket, coalesce(sum(q.value), 0)::bigint, coalesce(sum(q.sum), 0),
+           min(q.first_at), max(q.last_at)
     FROM queued q
     LEFT JOIN slots s ON s.label = q.slotted AND s.queue = q.queue AND s.name = q.label
     GROUP BY 1, 2, 3, 4, 5
@@ -75,7 +75,7 @@ AS $$
 DECLARE
     here    smallint;
     child   smallint;
-    tallies redrive.metric_tally[];
+    tallies redrive.metric_values[];
     folded  bigint;
     heap    regclass;
 BEGIN
@@ -97,22 +97,17 @@ BEGIN
         RETURNING d.at, d.queue, d.keys, d.labels, d.causes, d.buckets, d.counts, d.sums
     ),
     counted AS (
-        SELECT g.queue, u.key, u.label, u.cause, u.bucket, sum(u.count)::bigint AS count, sum(u.sum) AS sum,
-               min(g.at) AS first_at, max(g.at) AS last_at
+        SELECT u.key, g.queue, u.label, u.cause, u.bucket, sum(u.count)::bigint, sum(u.sum), min(g.at), max(g.at)
         FROM gone g
         CROSS JOIN LATERAL unnest(g.keys, g.labels, g.causes, g.buckets, g.counts, g.sums)
             AS u (key, label, cause, bucket, count, sum)
         GROUP BY 1, 2, 3, 4, 5
     )
-    SELECT (SELECT count(*) FROM gone),
-           array_agg(ROW(c.queue, c.key, c.label, c.cause, c.bucket, c.count, c.sum,
-                         c.first_at, c.last_at)::redrive.metric_tally)
-    INTO folded, tallies
-    FROM counted c;
+    SELECT (SELECT count(*) FROM gone), array_agg(c::redrive.metric_values) INTO folded, tallies FROM counted c;
     IF folded > 0 THEN
         INSERT INTO redrive.metric_slots (label, queue, name)
         SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n;
-        INSERT INTO redrive.metric_values AS v (key, queue, label, cause, bucket, value, sum, last_at)
+        INSERT INTO redrive.metric_values AS v (key, queue, label, cause, bucket, value, sum, first_at, last_at)
         SELECT p.* FROM redrive.place_metric_tallies(tallies) p
         ON CONFLICT (key, queue, label, cause, bucket) DO UPDATE
         SET value = v.value + excluded.value, sum = v.sum + excluded.sum,

@@ -16,25 +16,18 @@ BEGIN
     PERFORM redrive.require_read_committed('metric_totals');
     LOCK TABLE redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
     RETURN QUERY
-    WITH deltas AS MATERIALIZED (
-        SELECT d.at, d.queue, d.keys, d.labels, d.causes, d.buckets, d.counts, d.sums
+    WITH tallies AS MATERIALIZED (
+        SELECT u.key, d.queue, u.label, u.cause, u.bucket, sum(u.count)::bigint, sum(u.sum), min(d.at) AS first_at, max(d.at)
         FROM redrive.metric_deltas d
-    ),
-    tallies AS (
-        SELECT d.queue, u.key, u.label, u.cause, u.bucket, sum(u.count)::bigint AS count, sum(u.sum) AS sum,
-               min(d.at) AS first_at, max(d.at) AS last_at
-        FROM deltas d
         CROSS JOIN LATERAL unnest(d.keys, d.labels, d.causes, d.buckets, d.counts, d.sums)
             AS u (key, label, cause, bucket, count, sum)
         GROUP BY 1, 2, 3, 4, 5
     ),
     placed AS (
-        SELECT v.key, v.queue, v.label, v.cause, v.bucket, v.value, v.sum, v.last_at FROM redrive.metric_values v
+        SELECT v.* FROM redrive.metric_values v
         UNION ALL
         SELECT p.*
-        FROM redrive.place_metric_tallies((
-            SELECT array_agg(ROW(c.queue, c.key, c.label, c.cause, c.bucket, c.count, c.sum,
-                                 c.first_at, c.last_at)::redrive.metric_tally) FROM tallies c)) p
+        FROM redrive.place_metric_tallies((SELECT array_agg(c::redrive.metric_values) FROM tallies c)) p
     ),
     series AS MATERIALIZED (
         SELECT p.key, p.queue, p.label, p.cause, sum(p.value)::bigint AS value, sum(p.sum) AS sum,
@@ -69,8 +62,8 @@ BEGIN
     GROUP BY s.queue
     UNION ALL
     SELECT 'redrive_fold_age_seconds', '{}'::text[],
-           coalesce(date_part('epoch', clock_timestamp() - min(d.at)), 0), NULL, NULL
-    FROM deltas d
+           coalesce(date_part('epoch', clock_timestamp() - min(c.first_at)), 0), NULL, NULL
+    FROM tallies c
     UNION ALL
     -- A queue without a slot was counted lately.
     SELECT 'redrive_series_folded', '{queue}', 1, NULL, NULL
