@@ -59,11 +59,7 @@ counted AS (
     GROUP BY 1
 ),
 woken AS MATERIALIZED (
-    SELECT pg_notify('redrive_ready', w.queue)
-    FROM redrive.workers w
-    WHERE w.queue IN (SELECT b.queue FROM released b)
-        AND w.waiting AND w.expires_at > statement_timestamp() AND w.worker_id <> $1
-    LIMIT 1
+    SELECT redrive.wake(q.queue) FROM (SELECT DISTINCT b.queue FROM released b WHERE NOT b.is_dead) q
 )
 SELECT b.id, (SELECT count(*) FROM woken) AS woken
 FROM released b
