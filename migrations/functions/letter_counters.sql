@@ -19,19 +19,12 @@ BEGIN
         FROM moved m
     ) a
     GROUP BY 1, 2, 3;
-    IF TG_OP = 'DELETE' THEN
-        INSERT INTO redrive.metric_deltas (queue, keys, labels, counts)
-        SELECT g.queue, array_agg('letters'::text) || ARRAY['pruned'], array_agg(g.state) || ARRAY[NULL::text],
-               array_agg(-g.count) || ARRAY[sum(g.count)::bigint]
-        FROM (SELECT o.queue::text AS queue, o.state, count(*) AS count FROM moved o GROUP BY 1, 2) g
-        GROUP BY 1;
-        RETURN NULL;
-    END IF;
     INSERT INTO redrive.metric_deltas (queue, keys, labels, buckets, counts, sums)
     SELECT c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
            array_agg(c.count), array_agg(c.sum)
     FROM (
-        SELECT g.queue, x.key, x.label, x.bucket, sum(g.count)::bigint AS count, sum(x.sum) AS sum
+        SELECT g.queue, x.key, x.label, x.bucket, sum(CASE x.key WHEN 'letters' THEN sign ELSE 1 END * g.count)::bigint AS count,
+               sum(x.sum) AS sum
         FROM (
             SELECT a.queue::text AS queue, a.kind::text AS kind, a.state, a.cause,
                    left(a.error_class, 200) AS class, count(*) AS count, sum(a.attempts) AS attempts,
@@ -39,20 +32,21 @@ BEGIN
                    CASE WHEN a.cause <> 'captured' THEN width_bucket(a.attempts - 0.5::double precision, (
                        SELECT w.bounds FROM redrive.counter_keys w WHERE w.key = 'attempts_dead')) END AS bucket,
                    -- The deaths of a letter from the archive or from a file were counted where it died.
-                   coalesce(a.events -> -1 ->> 'event' IN ('restored', 'imported'), false) AS is_old,
+                   sign < 0 OR coalesce(a.events -> -1 ->> 'event' IN ('restored', 'imported'), false) AS is_old,
                    CASE WHEN a.cause = 'captured' THEN a.source END AS source
             FROM moved a
             GROUP BY 1, 2, 3, 4, 5, 8, 9, 10
         ) g
         CROSS JOIN LATERAL (VALUES
             ('letters', g.state, NULL::smallint, NULL::double precision),
+            ('pruned', CASE WHEN sign < 0 THEN '' END, NULL, NULL),
             ('dead', g.cause, NULL, NULL),
             ('dead_kind', g.kind, NULL, NULL),
             ('dead_class', g.class, NULL, NULL),
             ('captured', g.source, NULL, NULL),
             ('attempts_dead', NULL, g.bucket::smallint, g.attempts::double precision)
         ) AS x (key, label, bucket, sum)
-        WHERE (x.label IS NOT NULL OR x.bucket IS NOT NULL) AND (x.key = 'letters' OR NOT g.is_old)
+        WHERE (x.label IS NOT NULL OR x.bucket IS NOT NULL) AND (x.key IN ('letters', 'pruned') OR NOT g.is_old)
         GROUP BY 1, 2, 3, 4
     ) c
     GROUP BY 1;
