@@ -12,42 +12,31 @@ CREATE OR REPLACE FUNCTION redrive.queues_with_held_groups(cap bigint)
 AS $$
 BEGIN
     RETURN QUERY
-    SELECT p.queue::text, held.groups, behind.jobs, o.group_key, o.job_id, o.held_at
-    FROM redrive.group_policies p
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS groups
+    SELECT p.queue::text, held.groups, (
+        SELECT count(*)
         FROM (
-            SELECT FROM redrive.group_slots s WHERE s.queue = p.queue AND s.held_at IS NOT NULL
-            LIMIT queues_with_held_groups.cap
-        ) f
-    ) held
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS jobs
-        FROM (
-            SELECT
-            FROM (
-                SELECT s.group_key FROM redrive.group_slots s
-                WHERE s.queue = p.queue AND s.held_at IS NOT NULL
-                ORDER BY s.held_at, s.job_id
-                LIMIT 1000
-            ) h
+            SELECT FROM unnest(held.keys[:1000]) AS k (key)
             CROSS JOIN LATERAL (
                 SELECT FROM redrive.jobs_waiting j
-                WHERE j.queue = p.queue AND (j.meta).group_key = h.group_key
+                WHERE j.queue = p.queue AND (j.meta).group_key = k.key
                 -- By the index of groups, although the order has no meaning here.
                 ORDER BY j.id
                 LIMIT queues_with_held_groups.cap
             ) w
             LIMIT queues_with_held_groups.cap
-        ) f
-    ) behind
-    LEFT JOIN LATERAL (
-        SELECT s.group_key::text AS group_key, s.job_id, s.held_at
-        FROM redrive.group_slots s
-        WHERE s.queue = p.queue AND s.held_at IS NOT NULL
-        ORDER BY s.held_at, s.job_id
-        LIMIT 1
-    ) o ON true
+        ) f), held.keys[1], held.letters[1], held.times[1]
+    FROM redrive.group_policies p
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS groups, array_agg(h.group_key::text) AS keys, array_agg(h.job_id) AS letters,
+               array_agg(h.held_at) AS times
+        FROM (
+            SELECT s.group_key, s.job_id, s.held_at
+            FROM redrive.group_slots s
+            WHERE s.queue = p.queue AND s.held_at IS NOT NULL
+            ORDER BY s.held_at, s.job_id
+            LIMIT queues_with_held_groups.cap
+        ) h
+    ) held
     WHERE p.on_death <> 'continue';
 END
 $$;
