@@ -9,13 +9,11 @@ CREATE TABLE redrive.group_policies (
     mode       text         COLLATE "C" NOT NULL CHECK (mode IN ('ordered', 'limit', 'fair', 'none')),
     job_limit  integer      NOT NULL CHECK (job_limit BETWEEN 1 AND 1000),
     on_death   text         COLLATE "C" NOT NULL CHECK (on_death IN ('continue', 'hold', 'divert')),
-    is_rate_limited boolean NOT NULL DEFAULT false,
     CONSTRAINT group_policies_order_one_at_a_time CHECK (mode <> 'ordered' OR job_limit = 1),
     CONSTRAINT group_policies_hold_in_order CHECK (on_death = 'continue' OR mode = 'ordered')
 );
 
 COMMENT ON COLUMN redrive.group_policies.job_limit IS 'How many jobs of a group run at the same time; 1 if ordered; without meaning if fair or none.';
-COMMENT ON COLUMN redrive.group_policies.is_rate_limited IS 'Whether each group has a rate limit, so that its jobs wait in any mode.';
 COMMENT ON COLUMN redrive.group_policies.on_death IS 'continue; hold: the letter of a job holds its group until it is redriven, closed, deleted or released; divert: meanwhile, jobs behind it become letters.';
 
 -- The turns of groups. A slot belongs to a live job from its claim until it ends, or to the letter that holds its

@@ -8,7 +8,8 @@ BEGIN ATOMIC
     SELECT CASE
         WHEN EXISTS (
                 SELECT FROM redrive.group_policies p
-                WHERE p.queue = entry_segment.queue AND (p.mode <> 'none' OR p.is_rate_limited))
+                WHERE p.queue = entry_segment.queue AND (p.mode <> 'none' OR EXISTS (
+                    SELECT FROM redrive.rate_limits l WHERE l.queue = p.queue AND l.each_group)))
             AND NOT EXISTS (
                 SELECT FROM redrive.group_slots s WHERE s.job_id = entry_segment.id AND s.queue = entry_segment.queue)
         THEN 8::smallint

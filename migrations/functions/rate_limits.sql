@@ -74,10 +74,9 @@ BEGIN
     RETURNING l.* INTO new;
     -- The tokens of a bucket remain, up to the new capacity, so that a change grants none.
     IF new.each_group THEN
-        INSERT INTO redrive.group_policies AS p (queue, mode, job_limit, on_death, is_rate_limited)
-        VALUES (new.queue, 'none', 1, 'continue', true)
-        ON CONFLICT ON CONSTRAINT group_policies_pkey DO UPDATE
-        SET is_rate_limited = true;
+        -- Workers look for jobs that wait if there is a row; it stays after the limit.
+        INSERT INTO redrive.group_policies (queue, mode, job_limit, on_death) VALUES (new.queue, 'none', 1, 'continue')
+        ON CONFLICT ON CONSTRAINT group_policies_pkey DO NOTHING;
         UPDATE redrive.group_buckets b
         SET full_at = clock_timestamp() + interval '1 microsecond' * ceil(1e6 / redrive.token_refill(new)
             * (redrive.token_capacity(new) - least(redrive.token_capacity(new), redrive.token_capacity(old)
@@ -112,8 +111,6 @@ BEGIN
         RETURN false;
     END IF;
     IF remove_rate_limit.each_group THEN
-        -- The row stays, so that workers find the jobs that wait.
-        UPDATE redrive.group_policies p SET is_rate_limited = false WHERE p.queue = remove_rate_limit.queue;
         DELETE FROM redrive.group_buckets b WHERE b.queue = remove_rate_limit.queue;
     ELSE
         DELETE FROM redrive.rate_buckets b
