@@ -67,7 +67,7 @@ BEGIN
     ready AS (
         INSERT INTO redrive.jobs (segment, id, rank, queue, kind, payload, meta)
         SELECT CASE WHEN p.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
-                    ELSE redrive.entry_segment(store_jobs.queue, p.group_key, p.id) END,
+                    ELSE redrive.entry_segment(store_jobs.queue, p.id, false) END,
                p.id, -2 * p.priority, store_jobs.queue, p.kind, p.payload, p.meta
         FROM placed p
         WHERE p.is_new AND p.delay_ms = 0

@@ -1,15 +1,17 @@
 -- Purpose: Groups of jobs: how many jobs of a group run at the same time, in which order, and what a death stops.
 
 -- Returns the segment for a ready job of a group: that of waiting jobs, unless the queue has no policy and no rate limit
--- of each group, or the job has the turn of its group. It reads and locks nothing that another transaction waits for.
-CREATE OR REPLACE FUNCTION redrive.entry_segment(queue text, group_key text, id bigint) RETURNS smallint
+-- of each group, or the job has the turn of its group. One that `has_run` waits only for a turn. It reads
+-- and locks nothing that another transaction waits for.
+CREATE OR REPLACE FUNCTION redrive.entry_segment(queue text, id bigint, has_run boolean) RETURNS smallint
     LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT CASE
         WHEN EXISTS (
                 SELECT FROM redrive.group_policies p
-                WHERE p.queue = entry_segment.queue AND (p.mode <> 'none' OR EXISTS (
-                    SELECT FROM redrive.rate_limits l WHERE l.queue = p.queue AND l.each_group)))
+                WHERE p.queue = entry_segment.queue AND (p.mode IN ('ordered', 'limit') OR NOT has_run AND (
+                    p.mode = 'fair' OR EXISTS (
+                        SELECT FROM redrive.rate_limits l WHERE l.queue = p.queue AND l.each_group))))
             AND NOT EXISTS (
                 SELECT FROM redrive.group_slots s WHERE s.job_id = entry_segment.id AND s.queue = entry_segment.queue)
         THEN 8::smallint

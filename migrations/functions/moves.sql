@@ -11,14 +11,8 @@ DECLARE
 BEGIN
     IF cardinality(ready) > 0 THEN
         INSERT INTO redrive.jobs (segment, id, rank, enqueued_at, queue, kind, payload, meta)
-        SELECT CASE
-                   WHEN (j.meta).group_key IS NULL
-                       OR (has_returned OR j.crashes > 0) AND NOT EXISTS (
-                           SELECT FROM redrive.group_policies p
-                           WHERE p.queue = j.queue AND p.mode IN ('ordered', 'limit'))
-                   THEN (SELECT r.segment FROM redrive.ring r)
-                   ELSE redrive.entry_segment(j.queue, (j.meta).group_key, j.id)
-               END,
+        SELECT CASE WHEN (j.meta).group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                    ELSE redrive.entry_segment(j.queue, j.id, has_returned OR j.crashes > 0) END,
                j.id, redrive.rank_of(j), j.enqueued_at, j.queue, j.kind, j.payload,
                CASE WHEN NOT m.meta IS NULL THEN m.meta END
         FROM unnest(ready) j
