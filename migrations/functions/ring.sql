@@ -31,31 +31,28 @@ BEGIN
 END
 $$;
 
--- Returns the transactions that hold a lock on a table, apart from this one.
-CREATE OR REPLACE FUNCTION redrive.table_holders(heap regclass) RETURNS text[]
-    LANGUAGE sql VOLATILE
-AS $$
-    SELECT coalesce(array_agg(l.virtualtransaction), '{}')
-    FROM pg_locks l
-    JOIN pg_class c ON l.relation IN (c.oid, c.reltoastrelid)
-    WHERE c.oid = table_holders.heap
-        AND l.locktype = 'relation' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
-        AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-$$;
-
--- Returns whether a transaction keeps its lock on a table. A waiting ACCESS EXCLUSIVE lock blocks every
+-- Returns whether another transaction keeps its lock on a table. A waiting ACCESS EXCLUSIVE lock blocks every
 -- statement on the table, so wait for it only if the holders end within milliseconds, as those of claims do.
 CREATE OR REPLACE FUNCTION redrive.is_held(heap regclass) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    holders CONSTANT text[] := redrive.table_holders(heap);
+    before  text[];
+    holders text[];
 BEGIN
-    IF holders = '{}' THEN
-        RETURN false;
-    END IF;
-    PERFORM pg_sleep(0.05);
-    RETURN holders && redrive.table_holders(heap);
+    FOR look IN 1..2 LOOP
+        before := holders;
+        holders := ARRAY(
+            SELECT l.virtualtransaction
+            FROM pg_locks l
+            JOIN pg_class c ON l.relation IN (c.oid, c.reltoastrelid)
+            WHERE c.oid = is_held.heap
+                AND l.locktype = 'relation' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
+                AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()));
+        EXIT WHEN holders = '{}' OR look = 2;
+        PERFORM pg_sleep(0.05);
+    END LOOP;
+    RETURN coalesce(before && holders, false);
 END
 $$;
 
@@ -108,30 +105,25 @@ DECLARE
     is_noted boolean;
     occupied boolean;
     xid      xid8;
+    step     text;
 BEGIN
     -- One statement, so that `xid` belongs to the snapshot that sees no job.
     EXECUTE format('SELECT EXISTS (SELECT FROM redrive.jobs_%s), pg_snapshot_xmax(pg_current_snapshot())', segment)
         INTO occupied, xid;
     SELECT s.drained_at IS NOT NULL INTO is_noted FROM redrive.ring_segments s WHERE s.segment = clear_segment.segment;
-    IF NOT occupied AND NOT is_noted THEN
-        UPDATE redrive.ring_segments s
-        SET drained_at = clock_timestamp(), drained_xid = xid, refusals = 0
-        WHERE s.segment = clear_segment.segment;
-        RETURN 'drained';
-    END IF;
-    IF NOT occupied AND redrive.truncate_drained(format('redrive.jobs_%s', segment)::regclass) THEN
-        UPDATE redrive.ring_segments s
-        SET truncated_at = clock_timestamp(), drained_at = NULL, drained_xid = NULL, refusals = 0
-        WHERE s.segment = clear_segment.segment;
-        RETURN 'truncated';
-    END IF;
+    step := CASE
+        WHEN NOT occupied AND NOT is_noted THEN 'drained'
+        WHEN NOT occupied AND redrive.truncate_drained(format('redrive.jobs_%s', segment)::regclass) THEN 'truncated'
+        ELSE 'nothing' END;
     UPDATE redrive.ring_segments s
-    SET drained_at = CASE WHEN NOT occupied THEN s.drained_at END,
-        drained_xid = CASE WHEN NOT occupied THEN s.drained_xid END,
-        refusals = least(s.refusals + 1, 7),
-        retry_at = clock_timestamp() + least(interval '1 minute', interval '1 second' * 2 ^ s.refusals)
+    SET drained_at = CASE WHEN step = 'drained' THEN clock_timestamp() WHEN step = 'nothing' AND NOT occupied THEN s.drained_at END,
+        drained_xid = CASE WHEN step = 'drained' THEN xid WHEN step = 'nothing' AND NOT occupied THEN s.drained_xid END,
+        truncated_at = CASE step WHEN 'truncated' THEN clock_timestamp() ELSE s.truncated_at END,
+        refusals = CASE step WHEN 'nothing' THEN least(s.refusals + 1, 7) ELSE 0 END,
+        retry_at = CASE step WHEN 'nothing' THEN
+            clock_timestamp() + least(interval '1 minute', interval '1 second' * 2 ^ s.refusals) ELSE s.retry_at END
     WHERE s.segment = clear_segment.segment;
-    RETURN 'nothing';
+    RETURN step;
 END
 $$;
 
