@@ -47,7 +47,7 @@ BEGIN
             SELECT k.* INTO holder FROM redrive.take_key(store_jobs.queue, wanted.key, wanted.id, wanted.window_ms) k;
             EXIT WHEN holder.job_id = wanted.id OR NOT holder.holds OR wanted.change IS NULL;
             answer := redrive.replace_waiting(holder.job_id, store_jobs.queue, wanted.kind, wanted.change, wanted.payload,
-                                              wanted.delay_ms, wanted.priority, wanted.headers);
+                                              wanted.delay_ms, wanted.priority, wanted.headers, look = 1);
             EXIT WHEN answer <> 'gone';
         END LOOP;
         taken := array_append(taken, wanted.key);

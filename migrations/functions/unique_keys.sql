@@ -119,12 +119,14 @@ AS $$
 $$;
 
 -- Changes the waiting job that holds a key: its `payload`, its `time` or `both`. Returns `replaced`; `kept` if the job
--- runs or has another kind; `gone` if it has ended, or moved meanwhile, and the caller must ask again.
+-- runs or has another kind; `gone` if it has ended, or moved meanwhile, and the caller must ask again. The first look
+-- searches only at the priority of the enqueue.
 --
 -- It waits for a session that holds the row of the job: a claim, a promotion, an operator, an erasure or another replacing
 -- enqueue. None of these deadlocks with an enqueue of one job: they skip locked rows, or hold no other.
 CREATE OR REPLACE FUNCTION redrive.replace_waiting(
-    held bigint, queue text, kind text, change text, payload json, delay_ms bigint, priority integer, headers jsonb
+    held bigint, queue text, kind text, change text, payload json, delay_ms bigint, priority integer, headers jsonb,
+    is_first boolean
 ) RETURNS text
     LANGUAGE plpgsql VOLATILE
     -- A search by rank and id, regardless of the planner's estimates.
@@ -135,7 +137,8 @@ DECLARE
     moved redrive.job[];
     is_delayed CONSTANT boolean := replace_waiting.change <> 'payload' AND replace_waiting.delay_ms > 0;
     -- Nearly always the job has the priority of the enqueue. An operator may have changed it.
-    ranks integer[] := ARRAY[-2 * replace_waiting.priority, 1 - 2 * replace_waiting.priority];
+    ranks CONSTANT integer[] := CASE WHEN is_first THEN ARRAY[-2 * replace_waiting.priority, 1 - 2 * replace_waiting.priority]
+        ELSE ARRAY(SELECT generate_series(-2000, 2001)) END;
 BEGIN
     UPDATE redrive.jobs_delayed d
     SET payload = CASE replace_waiting.change WHEN 'time' THEN d.payload ELSE replace_waiting.payload END,
@@ -146,32 +149,23 @@ BEGIN
     IF FOUND THEN
         RETURN 'replaced';
     END IF;
-    LOOP
-        WITH gone AS (
-            DELETE FROM redrive.jobs j
-            WHERE j.queue = replace_waiting.queue AND j.rank = ANY (ranks)
-                AND j.id = held AND j.kind = replace_waiting.kind
-            RETURNING redrive.altered(
-                redrive.ready_job(j),
-                meta => redrive.replaced_meta(j.meta, j.enqueued_at, replace_waiting.change, replace_waiting.headers),
-                payload => CASE replace_waiting.change WHEN 'time' THEN NULL ELSE replace_waiting.payload END,
-                ready_at => CASE WHEN is_delayed THEN clock_timestamp() + replace_waiting.delay_ms * interval '1 millisecond'
-                    END) AS job
-        )
-        SELECT array_agg(g.job) INTO moved FROM gone g;
-        IF moved IS NOT NULL THEN
-            PERFORM redrive.requeue(CASE WHEN NOT is_delayed THEN moved END, CASE WHEN is_delayed THEN moved END, false);
-            RETURN 'replaced';
-        END IF;
-        IF cardinality(ranks) > 2 THEN
-            EXIT;
-        END IF;
-        IF EXISTS (SELECT FROM redrive.leases l WHERE held = ANY (l.ids) AND held <> ALL (l.done)) THEN
-            RETURN 'kept';
-        END IF;
-        ranks := ARRAY(SELECT generate_series(-2000, 2001));
-    END LOOP;
-    IF EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.id = held AND d.kind <> replace_waiting.kind)
+    WITH gone AS (
+        DELETE FROM redrive.jobs j
+        WHERE j.queue = replace_waiting.queue AND j.rank = ANY (ranks) AND j.id = held AND j.kind = replace_waiting.kind
+        RETURNING redrive.altered(
+            redrive.ready_job(j),
+            meta => redrive.replaced_meta(j.meta, j.enqueued_at, replace_waiting.change, replace_waiting.headers),
+            payload => CASE replace_waiting.change WHEN 'time' THEN NULL ELSE replace_waiting.payload END,
+            ready_at => CASE WHEN is_delayed THEN clock_timestamp() + replace_waiting.delay_ms * interval '1 millisecond'
+                END) AS job
+    )
+    SELECT array_agg(g.job) INTO moved FROM gone g;
+    IF moved IS NOT NULL THEN
+        PERFORM redrive.requeue(CASE WHEN NOT is_delayed THEN moved END, CASE WHEN is_delayed THEN moved END, false);
+        RETURN 'replaced';
+    END IF;
+    IF EXISTS (SELECT FROM redrive.leases l WHERE held = ANY (l.ids) AND held <> ALL (l.done))
+        OR EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.id = held AND d.kind <> replace_waiting.kind)
         OR EXISTS (
             SELECT FROM redrive.jobs j
             WHERE j.queue = replace_waiting.queue AND j.rank = ANY (ranks)
