@@ -135,13 +135,10 @@ BEGIN
 END
 $$;
 
--- Applies the rules to up to `max_letters` letters, writes the audit and returns the number removed. Repeat it
--- until it returns 0. Workers call it once a minute with `if_busy` 'skip': then one of them runs it
--- and the others get NULL.
--- Locks: the rows it deletes, skipping locked ones; the row of the task in exclusive_tasks, so that one call runs at a
--- time. Index: dead_letters_by_state, dead_letters_open_for_redrive.
-CREATE OR REPLACE FUNCTION redrive.apply_retention(
-    max_letters bigint DEFAULT 5000, if_busy text DEFAULT 'wait', person text DEFAULT NULL, reason text DEFAULT NULL
+-- Removes up to `max_letters` letters that are older than the rules say, writes the audit with this verb and returns the
+-- number removed. Repeat it until it returns 0.
+CREATE OR REPLACE FUNCTION redrive.remove_by_rules(
+    rules redrive.retention[], max_letters bigint, verb text, person text, reason text
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET enable_seqscan = on
@@ -150,6 +147,44 @@ DECLARE
     chosen record;
     moved  bigint;
     taken  bigint := 0;
+BEGIN
+    -- In random order, so that no queue is always last.
+    FOR chosen IN
+        SELECT a.* FROM (
+            SELECT DISTINCT ON (q.queue, r.state) q.queue, r.state, r.keep, r.action, r.id AS rule
+            FROM redrive.queues_with_letters(1000000) AS q (queue)
+            JOIN unnest(rules) r ON r.queue = q.queue OR r.queue IS NULL
+            ORDER BY q.queue, r.state, r.queue NULLS LAST
+        ) a
+        ORDER BY random()
+    LOOP
+        EXIT WHEN taken >= max_letters;
+        moved := redrive.remove_letters(chosen.queue, chosen.state, chosen.keep, chosen.action, max_letters - taken);
+        IF moved > 0 THEN
+            PERFORM redrive.record_act(
+                verb, person, reason, jsonb_build_object('queue', chosen.queue, 'state', chosen.state), moved,
+                jsonb_strip_nulls(jsonb_build_object(
+                    'rule', chosen.rule, 'action', chosen.action, 'keep', chosen.keep)));
+        END IF;
+        taken := taken + moved;
+        EXIT WHEN moved > 0 AND chosen.action = 'archive';
+    END LOOP;
+    IF taken BETWEEN 1 AND max_letters - 1 THEN
+        PERFORM redrive.prune_groups('90 days');
+    END IF;
+    RETURN taken;
+END
+$$;
+
+-- Applies the rules of all queues; see `remove_by_rules`. Workers call it once a minute with `if_busy` 'skip': then one of
+-- them runs it and the others get NULL.
+-- Locks: the rows it deletes, skipping locked ones; the row of the task in exclusive_tasks, so that one call runs at a
+-- time. Index: dead_letters_by_state, dead_letters_open_for_redrive.
+CREATE OR REPLACE FUNCTION redrive.apply_retention(
+    max_letters bigint DEFAULT 5000, if_busy text DEFAULT 'wait', person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+AS $$
 BEGIN
     PERFORM redrive.refuse(CASE WHEN if_busy IN ('wait', 'skip') IS NOT TRUE
         THEN format('if_busy must be wait or skip, not %s', coalesce(if_busy, 'NULL')) END);
@@ -164,30 +199,8 @@ BEGIN
     ELSE
         PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'apply_retention' FOR UPDATE;
     END IF;
-    -- In random order, so that no queue is always last.
-    FOR chosen IN
-        SELECT a.* FROM (
-            SELECT DISTINCT ON (q.queue, r.state) q.queue, r.state, r.keep, r.action, r.id AS rule
-            FROM redrive.queues_with_letters(1000000) AS q (queue)
-            JOIN redrive.retention r ON r.queue = q.queue OR r.queue IS NULL
-            ORDER BY q.queue, r.state, r.queue NULLS LAST
-        ) a
-        ORDER BY random()
-    LOOP
-        EXIT WHEN taken >= max_letters;
-        moved := redrive.remove_letters(chosen.queue, chosen.state, chosen.keep, chosen.action, max_letters - taken);
-        IF moved > 0 THEN
-            PERFORM redrive.record_act(
-                'apply_retention', person, reason, jsonb_build_object('queue', chosen.queue, 'state', chosen.state), moved,
-                jsonb_build_object('rule', chosen.rule, 'action', chosen.action, 'keep', chosen.keep));
-        END IF;
-        taken := taken + moved;
-        EXIT WHEN moved > 0 AND chosen.action = 'archive';
-    END LOOP;
-    IF taken BETWEEN 1 AND max_letters - 1 THEN
-        PERFORM redrive.prune_groups('90 days');
-    END IF;
-    RETURN taken;
+    RETURN redrive.remove_by_rules(
+        ARRAY(SELECT r FROM redrive.retention r), max_letters, 'apply_retention', person, reason);
 END
 $$;
 
@@ -197,32 +210,12 @@ CREATE OR REPLACE FUNCTION redrive.prune_letters(
     older_than interval, max_letters bigint DEFAULT 5000, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET enable_seqscan = on
 AS $$
-DECLARE
-    chosen record;
-    taken  bigint := 0;
 BEGIN
     PERFORM redrive.refuse(CASE WHEN older_than >= '0' IS NOT TRUE THEN 'prune needs an age, which is not negative' END);
-    FOR chosen IN
-        SELECT q.queue, s.state
-        FROM redrive.queues_with_letters(1000000) AS q (queue)
-        CROSS JOIN (VALUES ('recovered'), ('discarded')) AS s (state)
-        ORDER BY 1, 2
-    LOOP
-        EXIT WHEN taken >= max_letters;
+    RETURN redrive.remove_by_rules(ARRAY(
         -- Nothing is as old, and no time can be older.
-        taken := taken + redrive.remove_letters(
-            chosen.queue, chosen.state, least(older_than, '36600 days'), 'delete', max_letters - taken);
-    END LOOP;
-    IF taken > 0 THEN
-        PERFORM redrive.record_act(
-            'prune', person, reason, '{"state": ["recovered", "discarded"]}', taken,
-            jsonb_build_object('older_than', older_than));
-    END IF;
-    IF taken BETWEEN 1 AND max_letters - 1 THEN
-        PERFORM redrive.prune_groups('90 days');
-    END IF;
-    RETURN taken;
+        SELECT ROW(NULL, NULL, s.state, least(older_than, '36600 days'), 'delete')::redrive.retention
+        FROM (VALUES ('recovered'), ('discarded')) AS s (state)), max_letters, 'prune', person, reason);
 END
 $$;
