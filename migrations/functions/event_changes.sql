@@ -96,9 +96,7 @@ BEGIN
         RAISE EXCEPTION 'redrive: event % is % and cannot become %: %', OLD.id, OLD.status, coalesce(NEW.status, 'NULL'), refused
             USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('redrive dlq show %s', OLD.id);
     END IF;
-    IF EXISTS (SELECT FROM redrive.protections p WHERE p.queue = OLD.queue) THEN
-        PERFORM redrive.check_allowed(ARRAY[OLD.queue]), redrive.check_size(ARRAY[OLD.queue], '{1}');
-    END IF;
+    PERFORM redrive.check_protections(ARRAY[OLD.queue], '{1}');
     is_abandoned := letter.is_claimed IS NOT NULL AND CASE OLD.status
         WHEN 'PENDING' THEN NEW.status = 'PROCESSING'
         WHEN 'PROCESSING' THEN NEW.status = 'PENDING' AND (NEW.retry_count, NEW.error_reason, NEW.error_stacktrace)

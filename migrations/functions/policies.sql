@@ -22,7 +22,7 @@ DECLARE
     result text;
 BEGIN
     PERFORM redrive.check_name('policy', set_policy.name), redrive.filter_letters(set_policy.letters),
-            redrive.check_allowed(redrive.filter_values(set_policy.letters -> 'queue'));
+            redrive.check_protections(redrive.filter_values(set_policy.letters -> 'queue'));
     PERFORM redrive.refuse('a policy ' || CASE
         WHEN set_policy.letters ? 'state' THEN 'redrives open letters; its filter cannot contain a state'
         WHEN batch BETWEEN 1 AND 10000 IS NOT TRUE THEN 'needs a batch of 1 to 10000 letters'

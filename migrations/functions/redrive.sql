@@ -23,14 +23,14 @@ DECLARE
 BEGIN
     PERFORM redrive.check_redrive(to_queue, priority, max_attempts, forced, reason, delay_ms);
     -- All that match count, because a caller may redrive them in parts.
-    IF EXISTS (SELECT FROM redrive.protections p WHERE p.approve_above IS NOT NULL) THEN
+    IF EXISTS (SELECT FROM redrive.protections) THEN
         EXECUTE
             'SELECT array_agg(q.queue), array_agg(q.letters) FROM ('
             ' SELECT l.queue::text AS queue, count(*) AS letters FROM redrive.dead_letters l'
             ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND '
             || redrive.filter_letters(redrive_letters.filter) || ' GROUP BY 1) q'
             INTO queues, counts USING redrive_letters.filter, forced;
-        PERFORM redrive.check_size(queues, counts);
+        PERFORM redrive.check_protections(coalesce(queues, '{}'), counts);
     END IF;
     EXECUTE
         'SELECT ARRAY(SELECT l.id FROM redrive.dead_letters l WHERE l.state IN (''open'''

@@ -58,7 +58,7 @@ BEGIN
             WHERE m.run_id = create_run.id
             GROUP BY 1, 2
         ) q;
-        PERFORM redrive.check_allowed(coalesce(queues, '{}'));
+        PERFORM redrive.check_protections(coalesce(queues, '{}'));
     END IF;
     INSERT INTO redrive.redrive_runs
         (id, state, filter, person, reason, forced, to_queue, priority, max_attempts, delay_ms, rate, canary, tolerated,
@@ -119,7 +119,7 @@ BEGIN
         JOIN redrive.dead_letters l ON l.id = m.letter_id
         JOIN redrive.protections p ON p.queue = l.queue
         WHERE m.run_id = run;
-        PERFORM redrive.check_allowed(coalesce(queues, '{}'));
+        PERFORM redrive.check_protections(coalesce(queues, '{}'));
         IF coalesce(person, '') = '' OR left(person, 200) = creator.person
             OR session_user = creator.role AND creator.person IS NULL
         THEN

@@ -104,7 +104,7 @@ BEGIN
         RETURN false;
     END IF;
     IF NOT paused AND policy IS NOT NULL THEN
-        PERFORM redrive.check_allowed(redrive.filter_values(policy #> '{letters,queue}'));
+        PERFORM redrive.check_protections(redrive.filter_values(policy #> '{letters,queue}'));
     END IF;
     PERFORM redrive.record_act(CASE WHEN paused THEN 'pause_schedule' ELSE 'resume_schedule' END, person, reason, NULL, 0,
                                jsonb_build_object('schedule', pause_schedule.name));
@@ -248,7 +248,7 @@ BEGIN
         RETURN;
     END IF;
     IF found_row.policy IS NOT NULL THEN
-        PERFORM redrive.check_allowed(redrive.filter_values(found_row.policy #> '{letters,queue}'));
+        PERFORM redrive.check_protections(redrive.filter_values(found_row.policy #> '{letters,queue}'));
         letters := redrive.run_policy(found_row, triggered_at, 'triggered', person, reason);
     ELSE
         PERFORM redrive.run_ticks(found_row, ARRAY[triggered_at], 'triggered');

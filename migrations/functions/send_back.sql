@@ -53,45 +53,34 @@ BEGIN ATOMIC
         'redrive-position', captured_headers."position")::jsonb || coalesce(captured_headers.headers, '{}')) AS w (headers);
 END;
 
--- Raises an error if the role of the session may not redrive letters of one of these queues; NULL: of any queue.
-CREATE OR REPLACE FUNCTION redrive.check_allowed(queues text[]) RETURNS void
-    LANGUAGE plpgsql STABLE
-AS $$
-DECLARE
-    refused redrive.protections;
-BEGIN
-    SELECT p.* INTO refused FROM redrive.protections p
-    WHERE p.roles IS NOT NULL AND (queues IS NULL OR p.queue = ANY (queues))
-        AND NOT EXISTS (
-            SELECT FROM pg_roles k WHERE k.rolname = ANY (p.roles) AND pg_has_role(session_user, k.oid, 'MEMBER'))
-    ORDER BY p.queue
-    LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION 'redrive: role % may not redrive letters of queue %; it is limited to the roles: %',
-            session_user, refused.queue, array_to_string(refused.roles, ', ')
-            USING ERRCODE = 'insufficient_privilege', HINT = 'redrive dlq protection list';
-    END IF;
-END
-$$;
-
--- Raises an error if one of these queues requires an approval for this number of letters.
-CREATE OR REPLACE FUNCTION redrive.check_size(queues text[], letters bigint[]) RETURNS void
+-- Raises an error if the role of the session may not redrive letters of one of these queues (NULL: of any queue), or if
+-- one of them requires an approval for this number of letters.
+CREATE OR REPLACE FUNCTION redrive.check_protections(queues text[], letters bigint[] DEFAULT '{}') RETURNS void
     LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
     refused record;
 BEGIN
-    SELECT p.queue, p.approve_above, n.letters INTO refused
-    FROM unnest(queues, letters) AS n (queue, letters)
-    JOIN redrive.protections p ON p.queue = n.queue AND n.letters > p.approve_above
+    SELECT p.*, n.letters, r.may INTO refused
+    FROM redrive.protections p
+    CROSS JOIN LATERAL (
+        SELECT p.roles IS NULL OR EXISTS (
+            SELECT FROM pg_roles k WHERE k.rolname = ANY (p.roles) AND pg_has_role(session_user, k.oid, 'MEMBER')) AS may) r
+    LEFT JOIN unnest(queues, letters) AS n (queue, letters) ON n.queue = p.queue
+    WHERE (queues IS NULL OR n.queue IS NOT NULL) AND (NOT r.may OR n.letters > p.approve_above)
     ORDER BY p.queue
     LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION 'redrive: % letters of queue % need the approval of a second operator, as do all redrives of more than %; create a redrive run',
-            refused.letters, refused.queue, refused.approve_above
-            USING ERRCODE = 'object_not_in_prerequisite_state',
-                  HINT = 'redrive dlq redrive ... --detach creates a run; redrive dlq runs approve approves it.';
+    IF NOT FOUND THEN
+        RETURN;
+    ELSIF NOT refused.may THEN
+        RAISE EXCEPTION 'redrive: role % may not redrive letters of queue %; it is limited to the roles: %',
+            session_user, refused.queue, array_to_string(refused.roles, ', ')
+            USING ERRCODE = 'insufficient_privilege', HINT = 'redrive dlq protection list';
     END IF;
+    RAISE EXCEPTION 'redrive: % letters of queue % need the approval of a second operator, as do all redrives of more than %; create a redrive run',
+        refused.letters, refused.queue, refused.approve_above
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              HINT = 'redrive dlq redrive ... --detach creates a run; redrive dlq runs approve approves it.';
 END
 $$;
 
@@ -205,7 +194,7 @@ BEGIN
                 SELECT l.queue::text AS queue, count(*) AS letters FROM redrive.dead_letters l
                 WHERE l.id = ANY (send_back.ids) GROUP BY 1
             ) q;
-            PERFORM redrive.check_allowed(coalesce(queues, '{}')), redrive.check_size(queues, counts);
+            PERFORM redrive.check_protections(coalesce(queues, '{}'), counts);
         END IF;
     END IF;
     IF EXISTS (SELECT FROM redrive.diverted_groups) THEN
