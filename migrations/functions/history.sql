@@ -114,10 +114,9 @@ BEGIN
     IF last -> 'generation' = to_jsonb(letter.generation) THEN
         RETURN letter.history;
     END IF;
-    -- The nulls keep a reader from filling in the worker of the next record.
-    RETURN letter.history || jsonb_build_object(
-        'generation', letter.generation, 'attempt', 0, 'outcome', 'captured', 'run_ms', NULL,
-        'error_class', letter.error_class, 'error_message', left(letter.error_message, 1000),
-        'worker', NULL, 'host', NULL, 'version', NULL, 'pid', NULL, 'ended_at', letter.died_at);
+    -- It was no attempt. Without a worker, its record has nulls, which keep a reader from filling in that of the next one.
+    letter.attempts := 0;
+    letter.run_ms := 0;
+    RETURN jsonb_set(redrive.full_history(letter), '{-1,run_ms}', 'null');
 END
 $$;
