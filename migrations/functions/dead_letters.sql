@@ -1,15 +1,4 @@
--- Purpose: Dead letters, from death through redrive to recovery or discard.
-
--- A letter that is closed, quarantined or redriven no longer waits for a consumer, whichever statement changes it.
-CREATE OR REPLACE FUNCTION redrive.end_waiting() RETURNS trigger
-    LANGUAGE plpgsql
-AS $$
-BEGIN
-    NEW.retry_after := NULL;
-    NEW.claimed_until := NULL;
-    RETURN NEW;
-END
-$$;
+-- Purpose: The trigger that deletes the contents of letters.
 
 -- Deletes the versions of removed letters, unless a letter with the id remains or is in the archive. A foreign key would
 -- look for them once per letter. It runs with the owner's privileges, because a worker cannot read the archive.

@@ -113,9 +113,9 @@ BEGIN
     SET state = CASE WHEN NOT undo THEN 'discarded'
             WHEN redrive.last_discard(l.events) ->> 'was' = 'quarantined' THEN 'quarantined' ELSE 'open' END,
         discard_reason = CASE WHEN NOT undo THEN redrive.clip(discard_letters.reason, 1024) END,
-        retry_after = CASE WHEN NOT undo THEN l.retry_after
-            WHEN l.cause = 'captured' AND redrive.last_discard(l.events) ->> 'was' IS NULL THEN clock_timestamp() END,
-        audit_id = operation, changed_at = clock_timestamp(),
+        retry_after = CASE WHEN undo AND l.cause = 'captured' AND redrive.last_discard(l.events) ->> 'was' IS NULL
+            THEN clock_timestamp() END,
+        claimed_until = NULL, audit_id = operation, changed_at = clock_timestamp(),
         events = redrive.add_event(l.events, CASE l.state
             WHEN 'quarantined' THEN event || '{"was": "quarantined"}' ELSE event END)
     WHERE l.id = ANY (chosen);

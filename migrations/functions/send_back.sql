@@ -243,7 +243,7 @@ BEGIN
         ),
         redriving AS (
             UPDATE redrive.dead_letters l
-            SET state = 'redriving', changed_at = clock_timestamp(),
+            SET state = 'redriving', changed_at = clock_timestamp(), retry_after = NULL, claimed_until = NULL,
                 -- Not coalesce, whose result would be checked against the domain for every letter.
                 queue = CASE WHEN send_back.to_queue IS NULL THEN l.queue ELSE send_back.to_queue::redrive.name END,
                 run_id = send_back.run_id, run_ordinal = h.ordinal, policy_id = send_back.policy_id,

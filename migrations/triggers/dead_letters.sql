@@ -1,9 +1,6 @@
 -- Purpose: What happens when letters are added, changed and deleted. PostgreSQL fires triggers of the same time in
 --          the order of their names.
 
-CREATE OR REPLACE TRIGGER end_waiting BEFORE UPDATE OF state ON redrive.dead_letters
-    FOR EACH ROW WHEN (OLD.retry_after IS NOT NULL AND NEW.state <> 'open') EXECUTE FUNCTION redrive.end_waiting();
-
 CREATE OR REPLACE TRIGGER delete_contents AFTER DELETE ON redrive.dead_letters
     REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_contents();
 

@@ -11,12 +11,13 @@
 -- Rows: the id of the audit record. Zero rows: the sink rejected the letter.
 WITH told AS (
     UPDATE redrive.dead_letters l
-    SET (state, changed_at, run_id, run_ordinal, policy_id, events) = (
-        SELECT 'recovered', clock_timestamp(), NULL::bigint, NULL::bigint, NULL::bigint, redrive.add_event(l.events,
+    SET (state, changed_at, retry_after, claimed_until, run_id, run_ordinal, policy_id, events) = (
+        SELECT 'recovered', clock_timestamp(), NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint,
+            NULL::bigint, redrive.add_event(l.events,
             redrive.act_event('delivered', $3::text, $4::text, jsonb_build_object('sink', $2::text)))
         WHERE $5::text IS NULL
         UNION ALL
-        SELECT l.state, l.changed_at, l.run_id, l.run_ordinal, l.policy_id, redrive.add_event(l.events,
+        SELECT l.state, l.changed_at, l.retry_after, l.claimed_until, l.run_id, l.run_ordinal, l.policy_id, redrive.add_event(l.events,
             redrive.act_event('not delivered', $3::text, NULL, jsonb_build_object('sink', $2::text,
                 'error_class', $5::text, 'error_message', redrive.redacted_text(l, $6::text))))
         WHERE $5::text IS NOT NULL)

@@ -115,7 +115,7 @@ fn a_recovery_or_another_failure_ends_a_row_of_like_deaths_and_a_discard_does_no
         (discarded, &other, (0, 4)),
     ] {
         test.sql(
-            "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3, failed_redrives = 4",
+            "UPDATE redrive.dead_letters SET state = 'quarantined', retry_after = NULL, alike = 3, failed_redrives = 4",
         );
         is_known(&db, again, id);
         let state = db.letter(id).state;

@@ -50,7 +50,7 @@ fn a_payload_that_jsonb_cannot_hold_is_a_string_in_the_archive_too() {
     let test = TestDatabase::migrated();
     let mut client = with_search_path(&test);
     let id = inserted(&mut client);
-    let odd = r#"UPDATE redrive.dead_letters SET payload = '"\u0000"', raw = NULL, state = 'recovered' WHERE id = $1"#;
+    let odd = r#"UPDATE redrive.dead_letters SET payload = '"\u0000"', raw = NULL, state = 'recovered', retry_after = NULL WHERE id = $1"#;
     test.client().change(odd, &[&id]);
     let before: String = client.ask("SELECT payload #>> '{}' FROM dlq_events", &[]);
     client.sql("INSERT INTO dlq_events_archive SELECT * FROM dlq_events");
