@@ -133,7 +133,10 @@ DECLARE
         WHERE e.event ->> 'event' = 'died' AND e.event ->> 'cause' <> 'diverted'
         ORDER BY e.place DESC
         LIMIT 1) END;
-    is_alike     CONSTANT boolean := NEW.group_id = failed_in OR redrive.is_same_failure(NEW.group_id, failed_in);
+    -- A redrive may have changed the queue.
+    is_alike     CONSTANT boolean := NEW.group_id = failed_in OR EXISTS (
+        SELECT FROM redrive.groups a JOIN redrive.groups b USING (kind, error_class, title)
+        WHERE a.id = NEW.group_id AND b.id = failed_in);
     earlier      redrive.dead_letters := OLD;
 BEGIN
     IF is_captured THEN

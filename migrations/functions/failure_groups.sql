@@ -77,16 +77,6 @@ BEGIN
 END
 $$;
 
--- Returns whether two groups are the same failure, apart from the queue. A redrive may change the queue.
-CREATE OR REPLACE FUNCTION redrive.is_same_failure(one bigint, other bigint) RETURNS boolean
-    LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT EXISTS (
-        SELECT FROM redrive.groups a
-        JOIN redrive.groups b ON b.kind = a.kind AND b.error_class = a.error_class AND b.title = a.title
-        WHERE a.id = one AND b.id = other);
-END;
-
 -- Returns the group into which a group is merged, or itself. Whoever merges a group moves the rules along that lead to it.
 CREATE OR REPLACE FUNCTION redrive.merged_group(id bigint) RETURNS bigint
     LANGUAGE sql STABLE
