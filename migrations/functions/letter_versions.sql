@@ -8,7 +8,8 @@ AS $$
     SELECT coalesce(max(v.version) + 1, $2) FROM redrive.letter_versions v WHERE v.letter_id = $1 AND v.version >= $2
 $$;
 
--- Replaces the payloads of letters and keeps the old ones. It edits those of the given letters that are
+-- Replaces the payloads of letters and keeps the old ones. Without `payloads`, it restores `to_version` of each letter
+-- (NULL: the one before its last edit) as it was redacted; this is an edit too, of the letters that have it. It edits those of the given letters that are
 -- open or quarantined and have the expected number of edits (NULL: any), and leaves the others unchanged, and those
 -- that another session holds.
 -- `audit` is the record of the first batch of the same operation; NULL: this is the first. Returns the edited
@@ -16,15 +17,15 @@ $$;
 --
 -- `how` is the kind of edit, for the audit. The content itself is stored in the versions and not in the
 -- audit, which is never deleted. An edit that replaces a redacted value removes its pointer from `redacted`.
--- `versions` are earlier versions to restore, in place of payloads. They are as redacted as they were.
 CREATE OR REPLACE FUNCTION redrive.edit_letters(
     ids bigint[], payloads json[], expected integer[], person text, reason text,
-    filter jsonb, how text, audit bigint DEFAULT NULL, versions integer[] DEFAULT NULL
+    filter jsonb, how text, audit bigint DEFAULT NULL, to_version integer DEFAULT NULL
 ) RETURNS TABLE (id bigint, version integer, audit_id bigint)
     LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
+    is_restore CONSTANT boolean := payloads IS NULL;
     editable  bigint[];
     locked    bigint[];
     operation bigint := edit_letters.audit;
@@ -41,7 +42,10 @@ BEGIN
         SELECT l.id
         FROM unnest(edit_letters.ids, edit_letters.expected) AS g (id, expected)
         JOIN redrive.dead_letters l ON l.id = g.id
-        WHERE l.id = ANY (locked) AND l.state IN ('open', 'quarantined') AND coalesce(g.expected, l.edits) = l.edits);
+        WHERE l.id = ANY (locked) AND l.state IN ('open', 'quarantined') AND coalesce(g.expected, l.edits) = l.edits
+            AND (NOT is_restore OR EXISTS (
+                SELECT FROM redrive.letter_versions v
+                WHERE v.letter_id = l.id AND v.version = coalesce(to_version, l.edits - 1))));
     IF cardinality(editable) = 0 THEN
         RETURN;
     END IF;
@@ -50,11 +54,12 @@ BEGIN
         jsonb_strip_nulls(jsonb_build_object('how', edit_letters.how)), operation);
     RETURN QUERY
     WITH given AS MATERIALIZED (
-        SELECT g.id, CASE WHEN g.version IS NULL THEN g.payload ELSE v.payload END AS payload, v.raw, v.redacted,
-               g.version AS restored, redrive.next_version(l.id, l.edits) AS version
-        FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.versions) AS g (id, payload, version)
+        SELECT g.id, CASE WHEN is_restore THEN v.payload ELSE g.payload END AS payload, v.raw, v.redacted,
+               redrive.next_version(l.id, l.edits) AS version
+        FROM unnest(edit_letters.ids, edit_letters.payloads) AS g (id, payload)
         JOIN redrive.dead_letters l ON l.id = g.id
-        LEFT JOIN redrive.letter_versions v ON v.letter_id = g.id AND v.version = g.version
+        LEFT JOIN redrive.letter_versions v
+            ON is_restore AND v.letter_id = g.id AND v.version = coalesce(to_version, l.edits - 1)
         WHERE l.id = ANY (editable)
     ),
     kept AS (
@@ -67,7 +72,7 @@ BEGIN
     edited AS (
         UPDATE redrive.dead_letters l
         SET payload = g.payload, raw = g.raw, edits = g.version + 1, audit_id = operation,
-            redacted = CASE WHEN g.restored IS NOT NULL THEN g.redacted
+            redacted = CASE WHEN is_restore THEN g.redacted
                 WHEN l.redacted IS NOT NULL THEN redrive.still_redacted(l.redacted, l.payload, g.payload) END,
             changed_at = clock_timestamp(),
             events = redrive.add_event(l.events, redrive.act_event(
@@ -78,22 +83,4 @@ BEGIN
     )
     SELECT e.id, e.edits, operation FROM edited e ORDER BY e.id;
 END
-$$;
-
--- Restores a version of each letter; NULL: the one before its last edit. This is an edit too. Letters without
--- that version, and letters that cannot be edited, do not change. Returns what `edit_letters` returns.
-CREATE OR REPLACE FUNCTION redrive.restore_letters(
-    ids bigint[], to_version integer, person text, reason text, filter jsonb, audit bigint DEFAULT NULL
-) RETURNS TABLE (id bigint, version integer, audit_id bigint)
-    LANGUAGE sql VOLATILE
-AS $$
-    SELECT e.id, e.version, e.audit_id
-    FROM (
-        SELECT array_agg(l.id) AS ids, array_agg(l.edits) AS edits, array_agg(v.version) AS versions
-        FROM redrive.dead_letters l
-        JOIN redrive.letter_versions v ON v.letter_id = l.id AND v.version = coalesce($2, l.edits - 1)
-        WHERE l.id = ANY ($1)
-    ) k
-    CROSS JOIN LATERAL redrive.edit_letters(k.ids, NULL, k.edits, $3, $4, $5, 'restore', $6, k.versions) e
-    WHERE k.ids IS NOT NULL
 $$;

@@ -19,7 +19,7 @@ AS $$
 DECLARE
     -- What only an operator does, although workers may write the same tables.
     acts CONSTANT text[] := '{redrive, redrive_letters, discard, discard_letters, reopen_discarded,
-        edit_letters, restore_letters, import_letters, change_jobs, create_run, change_run, change_group, add_group_rule,
+        edit_letters, import_letters, change_jobs, create_run, change_run, change_group, add_group_rule,
         remove_group_rule, regroup_letters, set_policy, run_policy, set_retention, remove_retention, prune_letters,
         add_redaction, remove_redaction, redact_letters, redact_groups, pause_queue, resume_queue, release_group,
         set_rate_limit, remove_rate_limit, open_breaker, close_breaker, pause_schedule, remove_schedule,

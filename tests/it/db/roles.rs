@@ -120,7 +120,7 @@ fn each_role_can_do_its_operations_and_no_other() {
 
 /// What only an operator calls: functions that act on letters, runs, queues and settings.
 const ACTS: &str = "{redrive,redrive_letters,discard,discard_letters,reopen_discarded,edit_letters,
-    restore_letters,change_jobs,create_run,change_run,change_group,add_group_rule,remove_group_rule,regroup_letters,
+    change_jobs,create_run,change_run,change_group,add_group_rule,remove_group_rule,regroup_letters,
     set_policy,run_policy,set_retention,remove_retention,prune_letters,restore_archived,delete_archived,
     erase_batch,prune_audit,add_redaction,remove_redaction,redact_letters,redact_groups,pause_queue,resume_queue,
     release_group,set_rate_limit,remove_rate_limit,open_breaker,close_breaker,pause_schedule,remove_schedule,

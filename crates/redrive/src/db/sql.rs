@@ -216,7 +216,7 @@ functions {
     CHANGE_GROUP = change_group(bigint, text, text, text, text, text);
     DELETE_ARCHIVED = delete_archived(jsonb, bigint, text, text, bigint);
     DIVERT = divert(text, [text], bigint);
-    EDIT_LETTERS = edit_letters([bigint], [json], [integer], text, text, jsonb, text, bigint);
+    EDIT_LETTERS = edit_letters([bigint], [json], [integer], text, text, jsonb, text, bigint, integer);
     ERASABLE = erasable(jsonb);
     ERASE_BATCH = erase_batch(jsonb, bigint, text, text, bigint);
     LIVE_WAITS = live_waits(bigint);
@@ -229,7 +229,6 @@ functions {
     REMOVE_REDACTION = remove_redaction(bigint, text, text);
     REMOVE_RETENTION = remove_retention(text, text, text, text);
     RESTORE_ARCHIVED = restore_archived(jsonb, bigint, bigint, text, text, bigint);
-    RESTORE_LETTERS = restore_letters([bigint], integer, text, text, jsonb, bigint);
     METRIC_TOTALS = metric_totals();
     METRICS_LETTERS = metrics_letters();
     METRICS_OPERATIONS = metrics_operations();

@@ -167,6 +167,7 @@ impl Dlq<'_> {
                         &parameter,
                         &edit.word(),
                         &audit,
+                        &None::<u32>,
                     ],
                 )?;
                 let edited = edited.into_iter();

@@ -64,8 +64,17 @@ impl Dlq<'_> {
             handled.extend(page.iter().copied());
             let restored: Vec<(JobId, u32, Option<i64>)> = self.db.ask_bulk().all(
                 "restore letters",
-                &sql::RESTORE_LETTERS,
-                &[&page, &version, operator, &filter.parameter()?, &done.audit],
+                &sql::EDIT_LETTERS,
+                &[
+                    &page,
+                    &None::<Vec<Json>>,
+                    &None::<Vec<i32>>,
+                    operator,
+                    &filter.parameter()?,
+                    &"restore",
+                    &done.audit,
+                    &version,
+                ],
             )?;
             if let Some((_, _, first)) = restored.first() {
                 done.audit = *first;
