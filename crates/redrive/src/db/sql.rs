@@ -131,7 +131,6 @@ files {
     RUN_SKIPS = "dlq" / "run_skips";
     RUN_LETTERS = "dlq" / "run_letters";
     LETTER_RUNS = "dlq" / "letter_runs";
-    HELD_GROUP = "dlq" / "held_group";
     COUNT_PRUNABLE = "dlq" / "count_prunable";
     VERSIONS = "dlq" / "versions";
     TAKE_LETTER = "dlq" / "take_letter";

@@ -169,7 +169,9 @@ impl Dlq<'_> {
     /// If the database fails.
     pub fn held_group(&self, letter: JobId) -> Result<Option<HeldGroup>> {
         let doing = format!("find the group that letter {letter} holds");
-        self.db.ask().first(&doing, &sql::HELD_GROUP, &[&letter])
+        let any: Option<String> = None;
+        let ask = self.db.ask();
+        ask.first(&doing, &sql::HELD_GROUPS, &[&any, &letter, &1_i64])
     }
 }
 

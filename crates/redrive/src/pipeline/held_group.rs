@@ -95,7 +95,7 @@ impl Queue {
         self.database().ask().all(
             &format!("list the held groups of queue `{}`", self.name()),
             &sql::HELD_GROUPS,
-            &[&self.name(), &i64::from(limit)],
+            &[&self.name(), &None::<i64>, &i64::from(limit)],
         )
     }
 }
