@@ -99,7 +99,7 @@ $$;
 
 -- Locks up to `max_letters` matching letters in the given states, oldest death first, and returns their ids.
 -- Letters locked by another session, or claimed by a consumer of `dlq_events`, are skipped. Only letters that died by
--- `as_of` match, so that a letter that dies again is not taken twice.
+-- `as_of` (NULL: now) match, so that a letter that dies again is not taken twice.
 CREATE OR REPLACE FUNCTION redrive.lock_letters(filter jsonb, states text[], as_of timestamptz, max_letters bigint)
 RETURNS SETOF bigint
     LANGUAGE plpgsql VOLATILE
@@ -111,8 +111,8 @@ BEGIN
     RETURN QUERY EXECUTE
         'SELECT l.id FROM redrive.dead_letters l WHERE l.state IN ('
         || (SELECT string_agg(quote_literal(s), ', ') FROM unnest(states) s)
-        || ') AND l.died_at <= $2 AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp())'
-           ' AND ' || redrive.filter_letters(filter) || ' ORDER BY l.died_at, l.id LIMIT $3 FOR UPDATE SKIP LOCKED'
+        || ') AND l.died_at <= coalesce($2, statement_timestamp())'
+           ' AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp()) AND ' || redrive.filter_letters(filter) || ' ORDER BY l.died_at, l.id LIMIT $3 FOR UPDATE SKIP LOCKED'
         USING filter, as_of, redrive.limit_of('max_letters', max_letters);
 END
 $$;

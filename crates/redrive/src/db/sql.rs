@@ -133,7 +133,6 @@ files {
     LETTER_RUNS = "dlq" / "letter_runs";
     COUNT_PRUNABLE = "dlq" / "count_prunable";
     VERSIONS = "dlq" / "versions";
-    TAKE_LETTER = "dlq" / "take_letter";
     DELIVERED = "dlq" / "delivered";
     RETENTION = "dlq" / "retention";
     REDACTIONS = "dlq" / "redactions";
@@ -218,6 +217,7 @@ functions {
     EDIT_LETTERS = edit_letters([bigint], [json], [integer], text, text, jsonb, text, bigint, integer);
     ERASABLE = erasable(jsonb);
     ERASE_BATCH = erase_batch(jsonb, bigint, text, text, bigint);
+    LOCK_LETTERS = lock_letters(jsonb, [text], timestamptz, bigint);
     LIVE_WAITS = live_waits(bigint);
     PAGE_LETTERS = page_letters(jsonb, bigint, bigint);
     REDACT_GROUPS = redact_groups();

@@ -1,7 +1,7 @@
 //! Delivers letters to a sink outside redrive.
 
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::db::caller::DbCaller;
 use crate::db::database::BatchProgress;
@@ -199,10 +199,13 @@ impl<S: Sink + ?Sized> Hand<'_, S> {
 
 /// Locks a letter and reads it with all of its captured bytes, unless it was redacted.
 fn locked(session: &mut Session, doing: &str, filter: &Json, id: JobId) -> Result<Option<Letter>> {
-    if session
-        .query(doing, &sql::TAKE_LETTER, &[filter])?
-        .is_empty()
-    {
+    let now: Option<SystemTime> = None;
+    let held = session.query(
+        doing,
+        &sql::LOCK_LETTERS,
+        &[filter, &&["open"][..], &now, &1_i64],
+    )?;
+    if held.is_empty() {
         return Ok(None);
     }
     let mut letter = letter::read(session, filter)?.filter(|letter| letter.redacted.is_empty());
