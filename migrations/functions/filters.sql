@@ -1,22 +1,48 @@
 -- Purpose: One filter for everything that acts on letters or jobs: a listing and an action select the same.
 
+-- Returns the values of a filter key, which holds one value or a list; NULL: the filter does not have it.
+CREATE OR REPLACE FUNCTION redrive.filter_values(value jsonb) RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE jsonb_typeof(value)
+        WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(value))
+        ELSE ARRAY[value #>> '{}']
+    END
+    WHERE value IS NOT NULL
+$$;
+
+-- Returns the SQL condition for a filter on rows with this alias: dead letters or live jobs. The filter is a JSON object
+-- and the parameter `$1` of the statement that contains the condition. The text consists of constants, quoted words and
+-- numbers.
+--
+-- Each key of `filter_keys` narrows the selection. It takes one value; `integers`, `not`, `texts` and `words` take one or a
+-- list, and an empty list selects nothing. `path` is a jsonpath predicate, which no unreadable payload meets, `part` a
+-- text within the column, ignoring case, and `operation` the id of an audit record: the letters that its operation was
+-- the last to discard, reopen, restore or edit. Ages (`older`, `newer`) are milliseconds.
+--
 -- Raises an error for a filter that is not an object, or has an unknown key or a value that its key does not take. Null
 -- is no value: a query over no rows returns it, and an absent key selects everything.
-CREATE OR REPLACE FUNCTION redrive.check_filter(filter jsonb, subject text) RETURNS void
+--
+-- The planner checks a payload after everything else, and once, because its conversion costs most.
+CREATE OR REPLACE FUNCTION redrive.filter_condition(filter jsonb, subject text, rows text) RETURNS text
     LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
-    takes  jsonb := (SELECT jsonb_object_agg(k.key, k.takes) FROM redrive.filter_keys(subject) k);
-    name   text;
-    value  jsonb;
-    kind   text;
-    type   text;
-    fault  text;
+    conditions text[] := '{true}';
+    name       text;
+    value      jsonb;
+    kind       text;
+    compared   text;
+    type       text;
+    fault      text;
+    given      text[];
 BEGIN
     PERFORM redrive.refuse(CASE WHEN jsonb_typeof(filter) = 'object' IS NOT TRUE
         THEN 'a filter must be a JSON object; {} matches all ' || subject END);
-    FOR name, value IN SELECT e.key, e.value FROM jsonb_each(filter) e LOOP
-        kind := takes ->> name;
+    FOR name, value, kind, compared IN
+        SELECT e.key, e.value, k.takes, rows || substr(k.compared, 2)
+        FROM jsonb_each(filter) e LEFT JOIN redrive.filter_keys(subject) k ON k.key = e.key
+    LOOP
         IF kind IS NULL THEN
             RAISE EXCEPTION 'redrive: unknown filter key %', name USING ERRCODE = 'invalid_parameter_value',
                 HINT = 'Expected one of ' || (
@@ -49,39 +75,9 @@ BEGIN
             END;
         END IF;
         PERFORM redrive.refuse('the filter key ' || name || ' ' || fault);
-    END LOOP;
-END
-$$;
-
--- Returns the values of a filter key, which holds one value or a list; NULL: the filter does not have it.
-CREATE OR REPLACE FUNCTION redrive.filter_values(value jsonb) RETURNS text[]
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-    SELECT CASE jsonb_typeof(value)
-        WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(value))
-        ELSE ARRAY[value #>> '{}']
-    END
-    WHERE value IS NOT NULL
-$$;
-
--- Returns the SQL condition for a filter on rows with this alias: dead letters or live jobs. The filter is a JSON object
--- and the parameter `$1` of the statement that contains the condition. The text consists of constants, quoted words and
--- numbers.
---
--- Each key of `filter_keys` narrows the selection. It takes one value; `integers`, `not`, `texts` and `words` take one or a
--- list, and an empty list selects nothing. `path` is a jsonpath predicate, which no unreadable payload meets, `part` a
--- text within the column, ignoring case, and `operation` the id of an audit record: the letters that its operation was
--- the last to discard, reopen, restore or edit. Ages (`older`, `newer`) are milliseconds.
---
--- The planner checks a payload after everything else, and once, because its conversion costs most.
-CREATE OR REPLACE FUNCTION redrive.filter_condition(filter jsonb, subject text, rows text) RETURNS text
-    LANGUAGE plpgsql STABLE
-AS $$
-BEGIN
-    PERFORM redrive.check_filter(filter, subject);
-    RETURN (
-        SELECT concat_ws(E'\n    AND ', 'true', string_agg(coalesce(format(
-            CASE WHEN v.given <> '{}' THEN CASE k.takes
+        given := redrive.filter_values(value);
+        conditions := conditions || CASE WHEN given = '{}' THEN 'false' ELSE format(
+            CASE kind
                 WHEN 'text' THEN '%1$s = $1 ->> %2$L'
                 WHEN 'texts' THEN '%1$s = ANY (%3$L::text[])'
                 -- As constants, for the partial indexes.
@@ -98,13 +94,10 @@ BEGIN
                 WHEN 'path' THEN 'redrive.readable_payload(%1$s) @@ ($1 ->> %2$L)::jsonpath'
                 WHEN 'operation' THEN '%1$s = (SELECT coalesce((a.about ->> ''batch_of'')::bigint, a.id)'
                     ' FROM redrive.audit a WHERE a.id = ($1 ->> %2$L)::bigint)'
-            END END,
-            rows || substr(k.compared, 2), k.key,
-            CASE WHEN k.takes IN ('integers', 'not') THEN v.given::bigint[]::text ELSE v.given::text END,
-            (SELECT string_agg(quote_literal(w), ', ') FROM unnest(v.given) w)), 'false'), E'\n    AND '))
-        FROM redrive.filter_keys(subject) k
-        CROSS JOIN LATERAL (SELECT redrive.filter_values(filter -> k.key) OFFSET 0) AS v (given)
-        WHERE filter ? k.key);
+            END, compared, name, CASE WHEN type = 'number' THEN given::bigint[]::text ELSE given::text END,
+            (SELECT string_agg(quote_literal(w), ', ') FROM unnest(given) w)) END;
+    END LOOP;
+    RETURN array_to_string(conditions, E'\n    AND ');
 END
 $$;
 
