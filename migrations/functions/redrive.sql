@@ -199,17 +199,11 @@ BEGIN
         ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND '
         || redrive.filter_letters(filter)
         -- Without a limit, sorting all of them would be wasted work.
-        || CASE WHEN max_letters IS NULL THEN '' ELSE ' ORDER BY ' || redrive.redrive_order(filter) || ' LIMIT $4' END || '),'
-        'keyed AS ('
-        ' SELECT m.*, row_number() OVER (PARTITION BY m.queue, m.unique_key ORDER BY m.key_order, m.id) AS place'
-        ' FROM members m WHERE m.refused IS NULL AND m.unique_key IS NOT NULL)'
-        'SELECT m.id, m.died_at, coalesce(m.refused, ''sent''), m.queue, m.kind'
-        ' FROM members m WHERE m.refused IS NOT NULL OR m.unique_key IS NULL'
-        ' UNION ALL '
-        'SELECT k.id, k.died_at, CASE'
-        ' WHEN k.place > 1 OR EXISTS ('
-        '  SELECT FROM redrive.unique_keys u WHERE u.queue = k.queue AND u.key = k.unique_key) THEN ''conflict'''
-        ' ELSE ''sent'' END, k.queue, k.kind FROM keyed k'
+        || CASE WHEN max_letters IS NULL THEN '' ELSE ' ORDER BY ' || redrive.redrive_order(filter) || ' LIMIT $4' END || ')'
+        'SELECT m.id, m.died_at, CASE WHEN m.refused IS NULL AND m.unique_key IS NOT NULL AND ('
+        '  row_number() OVER (PARTITION BY m.queue, m.unique_key, m.refused IS NULL ORDER BY m.key_order, m.id) > 1 OR EXISTS ('
+        '   SELECT FROM redrive.unique_keys u WHERE u.queue = m.queue AND u.key = m.unique_key)) THEN ''conflict'''
+        ' ELSE coalesce(m.refused, ''sent'') END, m.queue, m.kind FROM members m'
         USING filter, forced, to_queue, max_letters;
 END
 $$;
