@@ -9,21 +9,17 @@ CREATE OR REPLACE FUNCTION redrive.check_redrive(
 AS $$
 BEGIN
     PERFORM redrive.check_name('queue', coalesce(to_queue, '?'));
-    PERFORM redrive.refuse(CASE
-        WHEN priority NOT BETWEEN -1000 AND 1000
-            THEN format('the priority is %s; it must be between -1000 and 1000', priority)
-        WHEN max_attempts NOT BETWEEN 1 AND 1000
-            THEN format('max_attempts is %s; it must be between 1 and 1000', max_attempts)
-        WHEN delay_ms NOT BETWEEN 0 AND 315360000000
-            THEN format('the delay is %s ms; it must be between 0 and ten years', delay_ms)
-        WHEN forced IS NULL OR forced AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN 'a forced redrive needs a reason'
-        WHEN rate NOT BETWEEN 1 AND 1000000
-            THEN format('the rate is %s; it must be between 1 and 1000000 letters per second, or NULL: unlimited', rate)
-        WHEN canary BETWEEN 0 AND 4294967295 IS NOT TRUE
-            THEN format('the canary is %s; it must be 0 to 4294967295 letters', coalesce(canary::text, 'NULL'))
-        WHEN tolerated BETWEEN 0 AND 100 IS NOT TRUE
-            THEN format('the tolerated share is %s; it must be 0 to 100 percent', coalesce(tolerated::text, 'NULL'))
-    END);
+    PERFORM redrive.refuse((
+        SELECT format('the %s is %s; it must be between %s and %s', v.name, coalesce(v.value::text, 'NULL'), v.least, v.most)
+        FROM (VALUES
+            ('priority', priority, -1000, 1000, false), ('max_attempts', max_attempts, 1, 1000, false),
+            ('delay in milliseconds', delay_ms, 0, 315360000000, false), ('rate', rate, 1, 1000000, false),
+            ('canary', canary, 0, 4294967295, true), ('tolerated percentage', tolerated, 0, 100, true)
+        ) AS v (name, value, least, most, is_needed)
+        WHERE v.value NOT BETWEEN v.least AND v.most OR v.value IS NULL AND v.is_needed
+        LIMIT 1));
+    PERFORM redrive.refuse(CASE WHEN forced IS NULL OR forced AND coalesce(btrim(reason, E' \t\r\n'), '') = ''
+        THEN 'a forced redrive needs a reason' END);
 END
 $$;
 
