@@ -117,7 +117,7 @@ $$;
 -- Reopens a letter in the next generation: its redriven job died again, or its failure was captured again after it was
 -- closed. It keeps what happened before: in its events the earlier death and a recovery (a discard is one already), and in
 -- its history all failures. The job carried the history of its generation, the letter those of the generations before.
--- Content that a capture replaces is kept as a version.
+-- Content that a capture replaces is kept as a version, and so is what an edit of the job, or an enqueue, replaced.
 --
 -- A letter is quarantined when it dies of the same error for the third time in a row after a redrive, or of any error for
 -- the tenth time. A job that was diverted did not fail. A recovery ends a row of like deaths. A discard does not.
@@ -126,7 +126,6 @@ CREATE OR REPLACE FUNCTION redrive.reopen() RETURNS trigger
 AS $$
 DECLARE
     is_captured  CONSTANT boolean := OLD.state <> 'redriving';
-    has_rules    CONSTANT boolean := EXISTS (SELECT FROM redrive.redactions);
     failed_in    CONSTANT bigint := CASE WHEN OLD.cause <> 'diverted' THEN OLD.group_id ELSE (
         SELECT (e.event ->> 'group')::bigint
         FROM jsonb_array_elements(OLD.events) WITH ORDINALITY AS e (event, place)
@@ -139,23 +138,23 @@ DECLARE
         WHERE a.id = NEW.group_id AND b.id = failed_in);
     earlier      redrive.dead_letters := OLD;
 BEGIN
+    IF EXISTS (SELECT FROM redrive.redactions) THEN
+        -- A rule may be newer than the earlier failure.
+        NEW := redrive.redact(NEW);
+        earlier := redrive.redact(earlier);
+    END IF;
+    IF (NEW.payload::text, NEW.raw) IS DISTINCT FROM (earlier.payload::text, earlier.raw) THEN
+        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, reason)
+        VALUES (earlier.id, redrive.next_version(earlier.id, earlier.edits), earlier.payload, earlier.raw, earlier.redacted,
+                CASE WHEN is_captured THEN 'captured again' ELSE 'the payload of its job was changed' END)
+        RETURNING version + 1 INTO NEW.edits;
+    END IF;
     IF is_captured THEN
-        IF has_rules THEN
-            -- A rule may be newer than the earlier failure.
-            NEW := redrive.redact(NEW);
-            earlier := redrive.redact(earlier);
-        END IF;
-        IF (NEW.payload::text, NEW.raw) IS DISTINCT FROM (earlier.payload::text, earlier.raw) THEN
-            INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, reason)
-            VALUES (earlier.id, redrive.next_version(earlier.id, earlier.edits), earlier.payload, earlier.raw,
-                    earlier.redacted, 'captured again')
-            RETURNING version + 1 INTO NEW.edits;
-        END IF;
         NEW.history := redrive.past_failures(earlier);
         NEW.history := redrive.cut_history(redrive.past_failures(NEW), 20);
     ELSIF NEW.generation > OLD.generation THEN
         NEW.history := redrive.cut_history(
-            redrive.past_failures(OLD) || NEW.history, CASE WHEN NEW.run_ms IS NULL THEN 20 ELSE 19 END);
+            redrive.past_failures(earlier) || NEW.history, CASE WHEN NEW.run_ms IS NULL THEN 20 ELSE 19 END);
     END IF;
     NEW.deaths := OLD.deaths + 1;
     NEW.earlier_attempts := OLD.earlier_attempts + OLD.attempts;
@@ -192,10 +191,6 @@ BEGIN
         IF NEW.alike >= 3 OR NEW.failed_redrives >= 10 THEN
             NEW.state := 'quarantined';
         END IF;
-    END IF;
-    IF has_rules THEN
-        -- A rule may be newer than an earlier death: redact what that stored, such as its message and captured bytes.
-        NEW := redrive.redact(NEW);
     END IF;
     RETURN NEW;
 END

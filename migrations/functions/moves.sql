@@ -46,12 +46,6 @@ BEGIN
         -- edit, waits for.
         reopened := ARRAY(
             SELECT l.id FROM redrive.dead_letters l WHERE l.id = ANY (redriven) ORDER BY l.id FOR NO KEY UPDATE);
-        -- An edit of the job, or an enqueue that replaced its payload, is a version of the letter.
-        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, reason)
-        SELECT l.id, redrive.next_version(l.id, l.edits), l.payload, l.raw, l.redacted, 'the payload of its job was changed'
-        FROM redrive.dead_letters l
-        JOIN unnest(jobs) j ON j.id = l.id
-        WHERE l.id = ANY (redriven) AND j.payload::text <> l.payload::text;
     END IF;
     INSERT INTO redrive.dead_letters AS l
         (id, queue, kind, cause, error_class, error_message, error_detail, payload, priority, attempts, max_attempts,
@@ -72,9 +66,6 @@ BEGIN
         -- A payload that cannot be read may have been redacted as a whole.
         payload = excluded.payload, raw = coalesce(excluded.raw, l.raw),
         redacted = CASE WHEN excluded.raw IS NULL THEN l.redacted ELSE excluded.redacted END,
-        -- After the version that has just been kept.
-        edits = coalesce((
-            SELECT max(v.version) + 1 FROM redrive.letter_versions v WHERE v.letter_id = l.id AND v.version >= l.edits), l.edits),
         priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
