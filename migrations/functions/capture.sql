@@ -183,7 +183,7 @@ BEGIN
                 detail_id = excluded.detail_id, group_id = excluded.group_id,
                 payload = excluded.payload, raw = excluded.raw, redacted = excluded.redacted,
                 content_type = excluded.content_type, headers = excluded.headers, group_key = excluded.group_key,
-                failure_key = excluded.failure_key,
+                failure_key = excluded.failure_key, audit_id = NULL,
                 generation = l.generation + 1, attempts = 0, crashes = 0, worker_id = NULL, host = NULL,
                 version = NULL, pid = NULL, run_ms = NULL, seen = l.seen + excluded.seen,
                 died_at = excluded.died_at, changed_at = excluded.changed_at, retry_after = excluded.retry_after

@@ -158,7 +158,6 @@ BEGIN
     END IF;
     NEW.deaths := OLD.deaths + 1;
     NEW.earlier_attempts := OLD.earlier_attempts + OLD.attempts;
-    NEW.audit_id := NULL;
     NEW.events := redrive.add_event(earlier.events, jsonb_build_object(
         'at', OLD.died_at, 'event', 'died', 'generation', OLD.generation, 'cause', OLD.cause,
         'error_class', OLD.error_class, 'group', OLD.group_id)

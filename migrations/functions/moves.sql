@@ -50,13 +50,13 @@ BEGIN
     INSERT INTO redrive.dead_letters AS l
         (id, queue, kind, cause, error_class, error_message, error_detail, payload, priority, attempts, max_attempts,
          generation, crashes, history, worker_id, host, version, enqueued_at, unique_key, pid, run_ms, headers, group_key,
-         failure_key)
+         failure_key, audit_id)
     SELECT c.id, redrive.cleaned_name(c.queue), redrive.cleaned_name(c.kind), c.cause, c.error_class, c.error_message,
            c.error_detail, c.payload, c.priority, c.attempt, c.max_attempts,
            -- Whoever may insert jobs can claim any generation. A letter counts its own.
            CASE WHEN c.id = ANY (reopened) THEN c.generation ELSE 0 END,
            c.crashes, coalesce(c.history, '[]'), c.worker_id, c.host, c.version, c.enqueued_at,
-           (c.meta).unique_key, c.pid, c.run_ms, (c.meta).headers, (c.meta).group_key, c.failure_key
+           (c.meta).unique_key, c.pid, c.run_ms, (c.meta).headers, (c.meta).group_key, c.failure_key, bury.audit
     FROM unnest(jobs, deaths) c
     -- The oldest first.
     ORDER BY c.id
@@ -69,15 +69,11 @@ BEGIN
         priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
-        host = excluded.host, version = excluded.version, discard_reason = NULL,
-        failure_key = excluded.failure_key, unique_key = excluded.unique_key, headers = excluded.headers,
+        host = excluded.host, version = excluded.version, failure_key = excluded.failure_key,
+        audit_id = excluded.audit_id, unique_key = excluded.unique_key, headers = excluded.headers,
         group_key = excluded.group_key, pid = excluded.pid, run_ms = excluded.run_ms,
         group_id = excluded.group_id, detail_id = excluded.detail_id,
         died_at = excluded.died_at, changed_at = excluded.changed_at;
-    IF audit IS NOT NULL THEN
-        UPDATE redrive.dead_letters l SET audit_id = bury.audit
-        WHERE l.id = ANY (ARRAY(SELECT j.id FROM unnest(jobs) j));
-    END IF;
     -- No other session locks the key of a live job; see redrive.take_key. The array keeps the planner from reading all
     -- keys.
     DELETE FROM redrive.unique_keys k
