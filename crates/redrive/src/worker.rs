@@ -61,7 +61,7 @@ pub use form::JobHandler;
 pub use handlers::{HandlerOptions, Undecodable};
 use latch::{Latch, LatchReceiver, lock};
 pub use observer::{Attempt, AttemptOutcome};
-use settler::{CutOff, Finish, Message, StoppedQueue};
+use settler::{CutOff, Message, StoppedQueue};
 use shared::Shared;
 use slot::SlotContext;
 use slot_state::{Run, SlotState, TakenBy};
@@ -285,11 +285,11 @@ impl Worker {
         for slot in self.states().flat_map(|state| state.slots.all()) {
             self.queues[0].tell(Message::Settled(slot.take_verdicts()));
         }
-        self.queues[0].tell(Message::Finish(Finish {
+        self.queues[0].tell(Message::Finish {
             cut_off,
             until,
             reply,
-        }));
+        });
         stopped.recv_deadline(until + END_TIME)
     }
 

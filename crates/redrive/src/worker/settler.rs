@@ -7,9 +7,11 @@ mod releases;
 mod reports;
 mod writes;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::db::caller::DbCaller;
+use crate::db::session::Session;
 use crate::error::Result;
 use crate::job::job::{JobId, OpenTransaction};
 use crate::pipeline::settlement::Settlement;
@@ -18,6 +20,7 @@ use crate::sync::channel::{Receiver, RecvTimeoutError, Sender};
 use crate::worker::breaker_state::BreakerReport;
 use crate::worker::ledger::{Flush, Ledger};
 use crate::worker::queues::Queues;
+use crate::worker::retry::call_timeout;
 use crate::worker::slot_state::RunningJob;
 use crate::worker::state::State;
 use counts::log_suppressed;
@@ -35,16 +38,13 @@ pub(crate) enum Message {
     /// The transaction of a handler that was given up must end.
     EndTransaction(OpenTransaction),
     /// Write everything, release the rest and end.
-    Finish(Finish),
-}
-
-/// The request to end the settler.
-pub(crate) struct Finish {
-    /// Of each queue.
-    pub(crate) cut_off: Vec<CutOff>,
-    /// How long to retry if the database does not answer.
-    pub(crate) until: Instant,
-    pub(crate) reply: Sender<Vec<StoppedQueue>>,
+    Finish {
+        /// Of each queue.
+        cut_off: Vec<CutOff>,
+        /// How long to retry if the database does not answer.
+        until: Instant,
+        reply: Sender<Vec<StoppedQueue>>,
+    },
 }
 
 /// What a stop does with the jobs of a queue whose handlers still run.
@@ -61,63 +61,56 @@ pub(crate) type StoppedQueue = Result<Vec<JobId>>;
 
 /// Settles until the worker ends.
 pub(crate) fn work(queues: &Queues, db_caller: &mut DbCaller, inbox: &Receiver<(usize, Message)>) {
-    let states: Vec<&Arc<State>> = queues.iter().collect();
-    let mut kept: Vec<Kept> = queues.iter().map(|_| Kept::default()).collect();
+    let db_caller = RefCell::new(db_caller);
+    let settlers = queues.iter().map(|state| Settler {
+        state,
+        db_caller: &db_caller,
+        ledger: Ledger::default(),
+        reports: Vec::new(),
+        transactions: Vec::new(),
+        log: FailureLog::default(),
+        until: Instant::now(),
+    });
+    let mut settlers: Vec<Settler<'_>> = settlers.collect();
     loop {
-        let first = match kept.iter().filter_map(Kept::next_due).min() {
+        let first = match settlers.iter().filter_map(Settler::next_due).min() {
             Some(due) => inbox.recv_deadline(due),
             None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         let is_dropped = matches!(first, Err(RecvTimeoutError::Disconnected));
-        let (now, mut finish) = (Instant::now(), None);
+        let now = Instant::now();
         for (queue, message) in first.into_iter().chain(inbox.try_iter().take(MESSAGES)) {
             match message {
                 Message::Settled(verdicts) => {
                     for (queue, verdict) in verdicts {
-                        kept[queue].record(states[queue], verdict, now);
+                        settlers[queue].record(verdict, now);
                     }
                 }
-                Message::Breaker(report) => kept[queue].reports.push(report),
-                Message::EndTransaction(open) => kept[queue].transactions.push(open),
-                Message::Finish(last) => {
-                    finish = Some(last);
-                    break;
+                Message::Breaker(report) => settlers[queue].reports.push(report),
+                Message::EndTransaction(open) => settlers[queue].transactions.push(open),
+                Message::Finish {
+                    cut_off,
+                    until,
+                    reply,
+                } => {
+                    let stopped = settlers.iter_mut().zip(cut_off).map(|(settler, cut_off)| {
+                        settler.until = until;
+                        settler.finish(cut_off)
+                    });
+                    // The caller of `stop` may have given up.
+                    _ = reply.send(stopped.collect());
+                    return;
                 }
             }
         }
-        if let Some(Finish {
-            cut_off,
-            until,
-            reply,
-        }) = finish
-        {
-            let kept = queues.iter().zip(&mut kept).zip(cut_off);
-            let stopped = kept.map(|((state, kept), cut_off)| {
-                let mut settler = Settler {
-                    state,
-                    db_caller: &mut *db_caller,
-                    kept,
-                    until,
-                };
-                settler.finish(cut_off)
-            });
-            // The caller of `stop` may have given up.
-            _ = reply.send(stopped.collect());
-            return;
-        }
-        for (state, kept) in queues.iter().zip(&mut kept) {
-            let mut settler = Settler {
-                state,
-                db_caller: &mut *db_caller,
-                kept,
-                // After one lease the database would reject the results.
-                until: now + state.config.lease,
-            };
+        for settler in &mut settlers {
             if is_dropped {
                 // Write the known verdicts; the other jobs return when their lease expires.
                 settler.until = now;
                 settler.write_all();
             } else {
+                // After one lease the database would reject the results.
+                settler.until = now + settler.state.config.lease;
                 settler.write_due(now);
             }
         }
@@ -127,50 +120,43 @@ pub(crate) fn work(queues: &Queues, db_caller: &mut DbCaller, inbox: &Receiver<(
     }
 }
 
-/// What the settler keeps for a queue.
-#[derive(Default)]
-struct Kept {
+/// Settles the jobs of a queue.
+struct Settler<'a> {
+    state: &'a Arc<State>,
+    /// Of all queues.
+    db_caller: &'a RefCell<&'a mut DbCaller>,
     ledger: Ledger,
     /// The breaker changes to write.
     reports: Vec<BreakerReport>,
     /// The transactions of handlers to end.
     transactions: Vec<OpenTransaction>,
     log: FailureLog,
-}
-
-impl Kept {
-    fn next_due(&self) -> Option<Instant> {
-        let due = self.ledger.next_due().into_iter();
-        due.chain(self.log.next_due()).min()
-    }
-
-    fn record(&mut self, state: &State, settlement: Settlement, now: Instant) {
-        let lease = settlement.lease;
-        // Opened by the first verdict. A message at each claim would wake this thread before the slots.
-        if !self.ledger.knows(lease) {
-            match state.jobs_of(lease) {
-                Some(jobs) => self.ledger.open(lease, jobs),
-                // The lease was given up.
-                None => state.count_written(1),
-            }
-        }
-        self.ledger.settled(settlement, now);
-    }
-}
-
-/// One pass over a queue.
-struct Settler<'a> {
-    state: &'a Arc<State>,
-    db_caller: &'a mut DbCaller,
-    kept: &'a mut Kept,
     /// How long this pass may retry while the database is unavailable.
     until: Instant,
 }
 
 impl Settler<'_> {
+    fn next_due(&self) -> Option<Instant> {
+        let due = self.ledger.next_due().into_iter();
+        due.chain(self.log.next_due()).min()
+    }
+
+    fn record(&mut self, settlement: Settlement, now: Instant) {
+        let lease = settlement.lease;
+        // Opened by the first verdict. A message at each claim would wake this thread before the slots.
+        if !self.ledger.knows(lease) {
+            match self.state.jobs_of(lease) {
+                Some(jobs) => self.ledger.open(lease, jobs),
+                // The lease was given up.
+                None => self.state.count_written(1),
+            }
+        }
+        self.ledger.settled(settlement, now);
+    }
+
     fn write_due(&mut self, now: Instant) {
-        log_suppressed(self.state, self.kept.log.take_due(now));
-        let due = self.kept.ledger.take_due(now, Flush::Due);
+        log_suppressed(self.state, self.log.take_due(now));
+        let due = self.ledger.take_due(now, Flush::Due);
         self.write(due);
         self.write_reports();
         self.end_transactions();
@@ -187,7 +173,7 @@ impl Settler<'_> {
         let released = self.release_all(&started);
         self.state.forget_all();
         let transactions = running.iter().filter_map(|it| it.signal.transaction.get());
-        self.kept.transactions.extend(transactions);
+        self.transactions.extend(transactions);
         self.end_transactions();
         // A transaction may have committed before its job was released.
         let running = running.iter().map(|running| running.meta.id);
@@ -197,14 +183,22 @@ impl Settler<'_> {
 
     /// Writes all verdicts, and gives up those that cannot be written now. Returns the jobs of these that ran.
     fn write_all(&mut self) -> Vec<JobId> {
-        let due = self.kept.ledger.take_due(Instant::now(), Flush::All);
+        let due = self.ledger.take_due(Instant::now(), Flush::All);
         self.write(due);
-        let unwritten = self.kept.ledger.take_due(Instant::now(), Flush::All);
+        let unwritten = self.ledger.take_due(Instant::now(), Flush::All);
         self.give_up(&unwritten);
-        let all = self.kept.log.take_due(Instant::now() + PER_LINE);
+        let all = self.log.take_due(Instant::now() + PER_LINE);
         log_suppressed(self.state, all);
         let settlements = unwritten.iter().flat_map(|lease| &lease.settlements);
         let ran = settlements.filter(|unwritten| !unwritten.is_unstarted());
         ran.map(|unwritten| unwritten.meta.id).collect()
+    }
+    fn call<T: Send + 'static>(
+        &self,
+        doing: &str,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let timeout = call_timeout(self.state);
+        self.db_caller.borrow_mut().call(doing, timeout, work)
     }
 }

@@ -9,13 +9,13 @@ use crate::job::job::JobId;
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::settle::release;
 use crate::worker::latch::lock;
-use crate::worker::retry::{call_timeout, retry};
+use crate::worker::retry::retry;
 
 impl Settler<'_> {
     /// Releases everything that is still held, and returns the jobs. Waits for other sessions that have locked some of it.
-    pub(super) fn release_all(&mut self, started: &[JobId]) -> Result<Vec<JobId>> {
-        let (state, until, mut released) = (self.state, self.until, Vec::new());
-        retry(state, until, || {
+    pub(super) fn release_all(&self, started: &[JobId]) -> Result<Vec<JobId>> {
+        let mut released = Vec::new();
+        retry(self.state, self.until, || {
             released.extend(self.release(started)?);
             match self.locked_leases()? {
                 0 => Ok(()),
@@ -28,26 +28,24 @@ impl Settler<'_> {
     }
 
     /// Returns the number of leases that remain.
-    fn locked_leases(&mut self) -> Result<i64> {
+    fn locked_leases(&self) -> Result<i64> {
         let (worker, what) = (self.state.identity.id.0, "look for leases that remain");
-        self.db_caller
-            .call(what, call_timeout(self.state), move |session| {
-                let row = session.query_one(what, &sql::LOCKED_LEASES, &[&worker])?;
-                Ok(row.get("leases"))
-            })
+        self.call(what, move |session| {
+            let row = session.query_one(what, &sql::LOCKED_LEASES, &[&worker])?;
+            Ok(row.get("leases"))
+        })
     }
 
     /// Ends the transactions of handlers that were given up. They cannot settle their jobs, but they have locks.
     pub(super) fn end_transactions(&mut self) {
-        if self.kept.transactions.is_empty() {
+        if self.transactions.is_empty() {
             return;
         }
-        let open = std::mem::take(&mut self.kept.transactions).into_iter();
+        let open = std::mem::take(&mut self.transactions).into_iter();
         let (pids, begins): (Vec<i32>, Vec<SystemTime>) =
             open.map(|open| (open.pid, open.began)).unzip();
         let what = "end the transactions of handlers";
-        let timeout = call_timeout(self.state);
-        let ended = self.db_caller.call(what, timeout, move |session| {
+        let ended = self.call(what, move |session| {
             session.query(what, &sql::END_TRANSACTIONS, &[&pids, &begins])
         });
         if let Err(error) = ended {
@@ -57,7 +55,7 @@ impl Settler<'_> {
 
     /// Releases all leases with one statement, or lease by lease if the database rejects that, so that one
     /// lease does not hold the others.
-    fn release(&mut self, started: &[JobId]) -> Result<Vec<JobId>> {
+    fn release(&self, started: &[JobId]) -> Result<Vec<JobId>> {
         let cause = match self.try_release(None, started) {
             Err(error) if !error.is_unavailable() => error,
             answer => return answer,
@@ -81,10 +79,9 @@ impl Settler<'_> {
     }
 
     /// Releases one lease, or all of them.
-    fn try_release(&mut self, lease: Option<LeaseId>, started: &[JobId]) -> Result<Vec<JobId>> {
+    fn try_release(&self, lease: Option<LeaseId>, started: &[JobId]) -> Result<Vec<JobId>> {
         let (started, worker) = (started.to_vec(), self.state.identity.id);
-        let (what, timeout) = ("release jobs", call_timeout(self.state));
-        let released = self.db_caller.call(what, timeout, move |session| {
+        let released = self.call("release jobs", move |session| {
             let leases = lease.as_ref().map(std::slice::from_ref);
             release(session, worker, leases, Duration::ZERO, Some(&started))
         })?;

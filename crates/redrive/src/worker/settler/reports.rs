@@ -5,13 +5,13 @@ use crate::job::printable::Printable;
 use crate::pipeline::breaker::trip;
 use crate::pipeline::probe::{ProbeVerdict, end_probe};
 use crate::worker::breaker_state::BreakerReport;
-use crate::worker::retry::{call_timeout, retry};
+use crate::worker::retry::retry;
 
 impl Settler<'_> {
     /// Writes the changes that the slots have reported.
     pub(super) fn write_reports(&mut self) {
-        let (state, until, db_caller) = (self.state, self.until, &mut *self.db_caller);
-        for report in self.kept.reports.drain(..) {
+        let state = self.state;
+        for report in std::mem::take(&mut self.reports) {
             let name = report.name();
             match &report {
                 BreakerReport::BreakerTrip(news) => {
@@ -26,10 +26,9 @@ impl Settler<'_> {
                 }
                 BreakerReport::Probed(_, ProbeVerdict::Release) => {}
             }
-            let written = retry(state, until, || {
+            let written = retry(state, self.until, || {
                 let report = report.clone();
-                let timeout = call_timeout(state);
-                db_caller.call("change a breaker", timeout, move |session| match &report {
+                self.call("change a breaker", move |session| match &report {
                     BreakerReport::BreakerTrip(news) => trip(session, news),
                     BreakerReport::Probed(probe, ended) => end_probe(session, probe, *ended),
                 })

@@ -19,7 +19,7 @@ use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::worker::ledger::Account;
-use crate::worker::retry::{call_timeout, retry_unless_locked};
+use crate::worker::retry::retry_unless_locked;
 use crate::worker::state::State;
 
 /// The maximum number of verdicts per statement, except for a single larger lease.
@@ -153,15 +153,13 @@ impl Settler<'_> {
         if leases.is_empty() {
             return;
         }
-        let (state, db_caller) = (self.state, &mut *self.db_caller);
+        let state = self.state;
         let (all, mut answers) = (take_verdicts(&mut leases), Answers::of(&leases));
         let ended = retry_unless_locked(state, self.until, || {
             let (all, repeat) = (Arc::clone(&all), answers.repeat(state));
-            answers.note(db_caller.call(
-                "settle finished jobs",
-                call_timeout(state),
-                move |session| settle_done(session, &all, repeat),
-            ))
+            answers.note(self.call("settle finished jobs", move |session| {
+                settle_done(session, &all, repeat)
+            }))
         });
         let ended = match ended {
             Ok(ended) => ended,
@@ -187,22 +185,20 @@ impl Settler<'_> {
         answers: &mut Answers,
         lock_wait: LockWait,
     ) -> Result<()> {
-        let (state, db_caller) = (self.state, &mut *self.db_caller);
+        let state = self.state;
         let written = retry_unless_locked(state, self.until, || {
             let (settlements, identity) = (Arc::clone(settlements), state.identity.clone());
             let repeat = answers.repeat(state);
-            answers.note(
-                db_caller.call("settle jobs", call_timeout(state), move |session| {
-                    settle_and_store(session, &identity, &settlements, repeat, lock_wait)
-                }),
-            )
+            answers.note(self.call("settle jobs", move |session| {
+                settle_and_store(session, &identity, &settlements, repeat, lock_wait)
+            }))
         })?;
         state.count_written(settlements.len());
         let all_are_written = answers.repeat(state) == Repeat::Again;
         let is_written =
             |one: &&Settlement| all_are_written || written.contains(&(one.lease, one.meta.id));
         let of_written = settlements.iter().filter(is_written);
-        count(state, &mut self.kept.log, of_written);
+        count(state, &mut self.log, of_written);
         if !all_are_written {
             let is_lost = |one: &&Settlement| !is_written(one) && !one.is_unstarted();
             count_lost(state, settlements.iter().filter(is_lost).count() as u64);
@@ -215,7 +211,7 @@ impl Settler<'_> {
         let (ended, open): (Vec<_>, Vec<_>) = leases.into_iter().partition(Account::ends);
         self.state.forget(&ids(&ended));
         for lease in open {
-            self.kept.ledger.open(lease.lease, lease.left);
+            self.ledger.open(lease.lease, lease.left);
         }
     }
 
@@ -228,7 +224,7 @@ impl Settler<'_> {
         }
         log::warn!("{state}: verdicts not settled yet, retrying later: {error:#}");
         for lease in leases {
-            self.kept.ledger.postpone(lease, now);
+            self.ledger.postpone(lease, now);
         }
     }
 
