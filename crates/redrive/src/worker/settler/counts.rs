@@ -24,7 +24,7 @@ pub(super) fn count<'a>(
 ) {
     let now = Instant::now();
     let mut next_due: Option<Duration> = None;
-    let mut passes_turn = false;
+    let (mut done, mut passes_turn) = (0, false);
     for settlement in written {
         if settlement.is_unstarted() {
             state.count_released(1);
@@ -32,11 +32,15 @@ pub(super) fn count<'a>(
         }
         let meta = &settlement.meta;
         passes_turn |= meta.group.is_some();
+        if settlement.verdict == Verdict::Done {
+            done += 1;
+            continue;
+        }
         let (outcome, delay) = of_verdict(settlement.verdict);
         next_due = next_due.into_iter().chain(delay).min();
         let (counter, level, _) = line(&state.counts, outcome);
         counter.fetch_add(1, Ordering::Relaxed);
-        if outcome == AttemptOutcome::Done || !log::log_enabled!(level) {
+        if !log::log_enabled!(level) {
             continue;
         }
         let failure = || FailureKind {
@@ -51,6 +55,7 @@ pub(super) fn count<'a>(
             log_attempt(state, settlement);
         }
     }
+    state.counts.done.fetch_add(done, Ordering::Relaxed);
     if let Some(delay) = next_due {
         state.note_due(from_now(delay));
     }

@@ -5,7 +5,7 @@
 //! parts. A lease that still fails is postponed. It stays in the ledger and counts as held, so its
 //! finished jobs are not released, for as long as the worker may rely on its leases.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::Settler;
@@ -17,7 +17,6 @@ use crate::pipeline::follow_up::{LockWait, settle_and_store};
 use crate::pipeline::settle::{Repeat, settle_done};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
-use crate::sync::atomic::Ordering;
 use crate::worker::ledger::Account;
 use crate::worker::retry::retry_unless_locked;
 use crate::worker::state::State;
@@ -28,97 +27,72 @@ const VERDICTS: usize = 1000;
 /// How many locks or answers a pass waits for in vain before it postpones the rest of a statement.
 const MAX_WAITS: usize = 2;
 
+/// A statement that writes verdicts.
+#[derive(Clone, Copy)]
+enum Statement {
+    /// Ends leases whose jobs are all done.
+    Done,
+    Verdicts(LockWait),
+}
+
 impl Settler<'_> {
     /// Writes what is due.
     pub(super) fn write(&mut self, due: Vec<Account>) {
         let (postponed, fresh): (Vec<_>, Vec<_>) =
             due.into_iter().partition(|lease| lease.is_postponed);
-        let (done, mixed) = fresh.into_iter().partition(Account::is_done);
-        self.write_done(done);
-        for statement in in_statements(mixed) {
-            self.write_verdicts(statement, LockWait::Usual);
+        let (done, mixed): (Vec<_>, Vec<_>) = fresh.into_iter().partition(Account::is_done);
+        if !done.is_empty() {
+            self.write_leases(done, Statement::Done);
+        }
+        for leases in in_statements(mixed) {
+            self.write_leases(leases, Statement::Verdicts(LockWait::Usual));
         }
         for lease in postponed {
-            self.write_verdicts(vec![lease], LockWait::Short);
+            self.write_leases(vec![lease], Statement::Verdicts(LockWait::Short));
         }
     }
 
-    /// Writes leases with one statement, or in parts if that fails.
-    fn write_verdicts(&mut self, mut leases: Vec<Account>, lock_wait: LockWait) {
+    /// Writes leases with one statement, or in parts if that fails, and postpones what cannot be written.
+    fn write_leases(&mut self, mut leases: Vec<Account>, mut statement: Statement) {
         let (all, mut answers) = (take_verdicts(&mut leases), Answers::of(&leases));
-        if answers.one_was_lost {
-            return self.write_parts(leases, &all, answers, None);
-        }
-        match self.settle_acceptable(&all, &mut answers, lock_wait) {
-            Ok(()) => self.end(leases),
-            Err(error) => self.write_parts(leases, &all, answers, Some(error)),
-        }
-    }
-
-    /// Writes what it can of the verdicts that one statement could not write, and postpones the rest. `None`: it has not
-    /// tried, because an earlier pass may have written some. The statement would write nothing of a lease beside those.
-    fn write_parts(
-        &mut self,
-        mut leases: Vec<Account>,
-        all: &[Settlement],
-        mut answers: Answers,
-        error: Option<Error>,
-    ) {
-        let parts = match &error {
-            Some(error) => parts_of(all, error),
-            None => all.chunks(1).map(Arc::from).collect(),
+        let mut parts: VecDeque<Arc<[Settlement]>> = match answers.one_was_lost {
+            // An earlier pass may have written some. A statement would write nothing of a lease beside those.
+            true => all.chunks(1).map(Arc::from).collect(),
+            false => [all].into(),
         };
-        let (unwritten, cause) = match parts.is_empty() {
-            true => (all.to_vec(), error),
-            false => {
-                if let Some(error) = &error {
-                    log::warn!("{}: settling in parts: {error:#}", self.state);
-                }
-                let (unwritten, last) = self.in_parts(parts.into(), |settler, part| {
-                    settler.settle_acceptable(part, &mut answers, LockWait::Short)
-                });
-                (unwritten, last.or(error))
+        let (mut unwritten, mut cause, mut waits) = (Vec::new(), None, 0);
+        while waits < MAX_WAITS
+            && let Some(part) = parts.pop_front()
+        {
+            let written = self.settle_acceptable(&part, &mut answers, statement);
+            statement = Statement::Verdicts(LockWait::Short);
+            let Err(error) = written else {
+                continue;
+            };
+            let smaller = parts_of(&part, &error);
+            if smaller.is_empty() {
+                waits += usize::from(error.is_unavailable());
+                unwritten.extend_from_slice(&part);
+            } else {
+                log::warn!("{}: settling in parts: {error:#}", self.state);
             }
-        };
-        for one in unwritten {
+            parts.extend(smaller);
+            cause = Some(error);
+        }
+        // The next pass begins with what this one has not tried.
+        let untried = parts.iter().flat_map(|part| part.iter()).cloned();
+        for one in untried.chain(unwritten) {
             let mut its = leases.iter_mut();
             if let Some(lease) = its.find(|lease| lease.lease == one.lease) {
                 lease.settlements.push(one);
             }
         }
         let is_written = |lease: &Account| lease.settlements.is_empty();
-        let leases = answers.mark(leases).into_iter();
-        let (written, unwritten): (Vec<_>, Vec<_>) = leases.partition(is_written);
+        let (written, unwritten): (Vec<_>, Vec<_>) = leases.into_iter().partition(is_written);
         self.end(written);
-        if let (Some(cause), false) = (cause, unwritten.is_empty()) {
-            self.postpone(unwritten, &cause);
+        if let Some(cause) = cause.filter(|_| !unwritten.is_empty()) {
+            self.postpone(unwritten, &answers, &cause);
         }
-    }
-
-    /// Writes parts, and splits those that fail. Returns what is not written and the last error. The next pass begins with
-    /// what this one has not tried.
-    fn in_parts(
-        &mut self,
-        mut parts: VecDeque<Arc<[Settlement]>>,
-        mut write: impl FnMut(&mut Self, &Arc<[Settlement]>) -> Result<()>,
-    ) -> (Vec<Settlement>, Option<Error>) {
-        let (mut tried, mut cause, mut waits) = (Vec::new(), None, 0);
-        while waits < MAX_WAITS
-            && let Some(part) = parts.pop_front()
-        {
-            let Err(error) = write(self, &part) else {
-                continue;
-            };
-            let smaller = parts_of(&part, &error);
-            if smaller.is_empty() {
-                waits += usize::from(error.is_unavailable());
-                tried.extend_from_slice(&part);
-            }
-            parts.extend(smaller);
-            cause = Some(error);
-        }
-        let untried = parts.iter().flat_map(|part| part.iter()).cloned();
-        (untried.chain(tried).collect(), cause)
     }
 
     /// Writes verdicts. If the database rejects the only one, its error report is reduced to a text that the database
@@ -127,9 +101,9 @@ impl Settler<'_> {
         &mut self,
         settlements: &Arc<[Settlement]>,
         answers: &mut Answers,
-        lock_wait: LockWait,
+        statement: Statement,
     ) -> Result<()> {
-        let settled = self.settle(settlements, answers, lock_wait);
+        let settled = self.settle(settlements, answers, statement);
         let (Err(error), [one]) = (&settled, &**settlements) else {
             return settled;
         };
@@ -142,40 +116,11 @@ impl Settler<'_> {
             true => failed(one, error, state),
             false => with_plain_report(one),
         };
-        let settled = self.settle(&[acceptable].into(), answers, lock_wait);
+        let statement = Statement::Verdicts(LockWait::Short);
+        let settled = self.settle(&[acceptable].into(), answers, statement);
         settled.inspect_err(|error| {
             log::error!("{state} job={job}: could not be settled: {error:#}");
         })
-    }
-
-    /// Ends leases whose jobs are all done with one statement, or in parts if that fails.
-    fn write_done(&mut self, mut leases: Vec<Account>) {
-        if leases.is_empty() {
-            return;
-        }
-        let state = self.state;
-        let (all, mut answers) = (take_verdicts(&mut leases), Answers::of(&leases));
-        let ended = retry_unless_locked(state, self.until, || {
-            let (all, repeat) = (Arc::clone(&all), answers.repeat(state));
-            answers.note(self.call("settle finished jobs", move |session| {
-                settle_done(session, &all, repeat)
-            }))
-        });
-        let ended = match ended {
-            Ok(ended) => ended,
-            Err(error) => return self.write_parts(leases, &all, answers, Some(error)),
-        };
-        self.state.forget(&ids(&leases));
-        state.count_written(all.len());
-        let all_are_written = answers.repeat(state) == Repeat::Again;
-        let is_done = |one: &&Settlement| all_are_written || ended.contains(&one.lease);
-        let done = all.iter().filter(is_done).count();
-        state.counts.done.fetch_add(done as u64, Ordering::Relaxed);
-        count_lost(state, (all.len() - done) as u64);
-        if all.iter().any(|done| done.meta.group.is_some()) {
-            // Turns pass on.
-            state.look_for_jobs();
-        }
     }
 
     /// Writes verdicts with one statement, and counts them.
@@ -183,26 +128,39 @@ impl Settler<'_> {
         &mut self,
         settlements: &Arc<[Settlement]>,
         answers: &mut Answers,
-        lock_wait: LockWait,
+        statement: Statement,
     ) -> Result<()> {
         let state = self.state;
-        let written = retry_unless_locked(state, self.until, || {
+        let key = |one: &Settlement| (one.lease, one.meta.id);
+        let mut lost: HashSet<_> = retry_unless_locked(state, self.until, || {
             let (settlements, identity) = (Arc::clone(settlements), state.identity.clone());
             let repeat = answers.repeat(state);
             answers.note(self.call("settle jobs", move |session| {
-                settle_and_store(session, &identity, &settlements, repeat, lock_wait)
+                let all = settlements.iter();
+                Ok(match statement {
+                    Statement::Done => {
+                        let ended = settle_done(session, &settlements, repeat)?;
+                        let is_lost = |one: &&Settlement| !ended.contains(&one.lease);
+                        all.filter(is_lost).map(key).collect()
+                    }
+                    Statement::Verdicts(wait) => {
+                        let written =
+                            settle_and_store(session, &identity, &settlements, repeat, wait)?;
+                        all.map(key).filter(|key| !written.contains(key)).collect()
+                    }
+                })
             }))
         })?;
-        state.count_written(settlements.len());
-        let all_are_written = answers.repeat(state) == Repeat::Again;
-        let is_written =
-            |one: &&Settlement| all_are_written || written.contains(&(one.lease, one.meta.id));
-        let of_written = settlements.iter().filter(is_written);
-        count(state, &mut self.log, of_written);
-        if !all_are_written {
-            let is_lost = |one: &&Settlement| !is_written(one) && !one.is_unstarted();
-            count_lost(state, settlements.iter().filter(is_lost).count() as u64);
+        if answers.repeat(state) == Repeat::Again {
+            // They were written before.
+            lost.clear();
         }
+        state.count_written(settlements.len());
+        let (lost, written): (Vec<_>, Vec<_>) =
+            settlements.iter().partition(|one| lost.contains(&key(one)));
+        count(state, &mut self.log, written.into_iter());
+        let results = lost.iter().filter(|one| !one.is_unstarted());
+        count_lost(state, results.count() as u64);
         Ok(())
     }
 
@@ -216,14 +174,15 @@ impl Settler<'_> {
     }
 
     /// Keeps leases that could not be written. Gives them up if the worker cannot rely on them.
-    fn postpone(&mut self, leases: Vec<Account>, error: &Error) {
+    fn postpone(&mut self, leases: Vec<Account>, answers: &Answers, error: &Error) {
         let (state, now) = (self.state, Instant::now());
         if !state.trust.holds(now) {
             log::error!("{state}: verdicts could not be settled: {error:#}");
             return self.give_up(&leases);
         }
         log::warn!("{state}: verdicts not settled yet, retrying later: {error:#}");
-        for lease in leases {
+        for mut lease in leases {
+            lease.is_unanswered |= answers.one_was_lost;
             self.ledger.postpone(lease, now);
         }
     }
@@ -269,13 +228,6 @@ impl Answers {
             true => Repeat::Again,
             false => Repeat::First,
         }
-    }
-
-    fn mark(&self, mut leases: Vec<Account>) -> Vec<Account> {
-        for lease in &mut leases {
-            lease.is_unanswered |= self.one_was_lost;
-        }
-        leases
     }
 }
 
