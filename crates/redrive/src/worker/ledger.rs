@@ -84,15 +84,15 @@ impl Ledger {
         let Some(account) = self.accounts.get_mut(&settlement.lease) else {
             return;
         };
+        account.left = account.left.saturating_sub(1);
         if !account.is_postponed {
-            let write_at = match settlement.is_unstarted() {
-                // Another worker may have a free slot.
+            // Another worker may have a free slot for a job that did not start.
+            let write_at = match account.ends() || settlement.is_unstarted() {
                 true => now,
                 false => now + PARTIAL_AFTER,
             };
             account.write_at = account.write_at.into_iter().chain([write_at]).min();
         }
-        account.left = account.left.saturating_sub(1);
         account.settlements.push(settlement);
     }
 
@@ -112,31 +112,21 @@ impl Ledger {
         accounts.filter_map(|account| account.write_at).min()
     }
 
-    /// Removes and returns what to write now.
+    /// Removes and returns what to write now: of the postponed leases, only the one that has been due for the longest time.
     pub(crate) fn take_due(&mut self, now: Instant, flush: Flush) -> Vec<Account> {
-        let next_postponed = self.next_postponed(now);
-        let is_due = |lease: &LeaseId, account: &mut Account| {
-            let ends = account.ends();
-            let is_due = match (flush, account.is_postponed) {
-                (Flush::All, _) => true,
-                (Flush::Due, true) => next_postponed == Some(*lease),
-                (Flush::Due, false) => ends || account.write_at.is_some_and(|at| at <= now),
-            };
-            is_due && (ends || !account.settlements.is_empty())
+        let is_due = |account: &Account| account.write_at.is_some_and(|at| at <= now);
+        let postponed = self.accounts.values().filter(|it| it.is_postponed);
+        let longest_due = postponed
+            .filter(|it| is_due(it))
+            .min_by_key(|it| it.write_at);
+        let next_postponed = longest_due.map(|account| account.lease);
+        let is_taken = |lease: &LeaseId, account: &mut Account| match flush {
+            Flush::All => !account.settlements.is_empty(),
+            Flush::Due if account.is_postponed => next_postponed == Some(*lease),
+            Flush::Due => is_due(account),
         };
-        let due = self.accounts.extract_if(is_due);
-        due.map(|(_, account)| account).collect()
-    }
-
-    /// Returns the lease that has been due for the longest time among the postponed ones.
-    fn next_postponed(&self, now: Instant) -> Option<LeaseId> {
-        let accounts = self.accounts.iter();
-        accounts
-            .filter(|(_, account)| account.is_postponed)
-            .filter_map(|(lease, account)| Some((account.write_at?, *lease)))
-            .filter(|(at, _)| *at <= now)
-            .min()
-            .map(|(_, lease)| lease)
+        let taken = self.accounts.extract_if(is_taken);
+        taken.map(|(_, account)| account).collect()
     }
 }
 
