@@ -59,12 +59,12 @@ pub use builder::{WORKER_CONNECTIONS, WorkerBuilder};
 use conclusion::{conclude, decided};
 pub use form::JobHandler;
 pub use handlers::{HandlerOptions, Undecodable};
-use latch::{Latch, LatchReceiver, lock};
+use latch::{Latch, LatchReceiver};
 pub use observer::{Attempt, AttemptOutcome};
-use settler::{CutOff, Message, StoppedQueue};
+use settler::{CutOff, Message};
 use shared::Shared;
 use slot::SlotContext;
-use slot_state::{Run, SlotState, TakenBy};
+use slot_state::{Run, TakenBy};
 use state::State;
 pub use stats::WorkerStats;
 pub use workers::{Workers, WorkersBuilder};
@@ -228,7 +228,7 @@ impl Worker {
         self.shared.stopping.set();
         self.wait_until_quiet(deadline);
         self.cancel_running();
-        let cut_off: Vec<CutOff> = self.queues.iter().map(cut_off).collect();
+        let cut_off = self.cut_off();
         let call_timeout = self.database().call_timeout();
         // The rest of the grace period, but not longer than a call, and at least a moment.
         let rest = |least: Duration| {
@@ -276,9 +276,9 @@ impl Worker {
     /// Asks the settler to write what is known, and to release the rest. Returns its answers for all queues.
     fn finish(
         &self,
-        cut_off: Vec<CutOff>,
+        cut_off: CutOff,
         until: Instant,
-    ) -> std::result::Result<Vec<StoppedQueue>, RecvTimeoutError> {
+    ) -> std::result::Result<Vec<Result<Vec<JobId>>>, RecvTimeoutError> {
         let (reply, stopped) = bounded(1);
         // Fails if it is set already, which only a stop does, once.
         _ = self.shared.end_by.set(until);
@@ -298,50 +298,49 @@ impl Worker {
         while is_busy() && self.shared.left.rung.recv_deadline(deadline).is_ok() {}
     }
 
+    /// Returns what the slots run.
+    fn runs(&self) -> Vec<Arc<Run>> {
+        let firsts = self.states().filter(|state| state.is_first_of_pool());
+        firsts.flat_map(|state| state.slots.runs()).collect()
+    }
+
     /// Cancels the handlers that are still running, and gives them a moment to end.
     fn cancel_running(&self) {
-        let running: Vec<_> = self.queues.iter().flat_map(running).collect();
-        if running.is_empty() {
+        let runs = self.runs();
+        if runs.is_empty() {
             return;
         }
-        for running in running.iter().flat_map(|run| run.jobs()) {
+        for running in runs.iter().flat_map(|run| run.jobs()) {
             running.signal.cancel_by_stop();
         }
         self.wait_until_quiet(from_now(CANCEL_GRACE));
     }
-}
 
-/// Returns what the slots run of a queue.
-fn running(queue: &SlotContext) -> Vec<Arc<Run>> {
-    let slots = queue.state.slots.all();
-    let running = |slot_state: &Arc<SlotState>| lock(&slot_state.running).clone();
-    let is_its = |run: &Arc<Run>| run.queue == queue.state.place;
-    slots.iter().filter_map(running).filter(is_its).collect()
-}
-
-/// Takes the jobs of handlers that are still running. Sends the verdicts on those of batches that their handlers have decided
-/// about.
-fn cut_off(queue: &SlotContext) -> CutOff {
-    let (runs, now) = (running(queue), Instant::now());
-    let started = runs.iter().flat_map(|run| run.jobs());
-    let started = started.map(|running| running.meta.id).collect();
-    let (mut settlements, mut undecided) = (Vec::new(), Vec::new());
-    for run in runs.iter().filter(|run| run.take(TakenBy::Stop)) {
-        for running in run.jobs() {
-            match decided(running) {
-                Some(end) => {
-                    // A breaker that this opens would not be stored by a worker that stops.
-                    let (settlement, _) = conclude(&queue.state, run, running, end, now);
-                    settlements.push((queue.state.place, settlement));
+    /// Takes the jobs of handlers that are still running. Sends the verdicts on those of batches that their handlers have
+    /// decided about.
+    fn cut_off(&self) -> CutOff {
+        let (runs, now) = (self.runs(), Instant::now());
+        let started = runs.iter().flat_map(|run| run.jobs());
+        let started = started.map(|running| running.meta.id).collect();
+        let (mut settlements, mut undecided) = (Vec::new(), Vec::new());
+        for run in runs.iter().filter(|run| run.take(TakenBy::Stop)) {
+            for running in run.jobs() {
+                match decided(running) {
+                    Some(end) => {
+                        let state = &self.queues[run.queue].state;
+                        // A breaker that this opens would not be stored by a worker that stops.
+                        let (settlement, _) = conclude(state, run, running, end, now);
+                        settlements.push((run.queue, settlement));
+                    }
+                    None => undecided.push(running.clone()),
                 }
-                None => undecided.push(running.clone()),
             }
         }
-    }
-    queue.tell(Message::Settled(settlements));
-    CutOff {
-        started,
-        running: undecided,
+        self.queues[0].tell(Message::Settled(settlements));
+        CutOff {
+            started,
+            running: undecided,
+        }
     }
 }
 

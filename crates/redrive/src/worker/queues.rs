@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::worker::slot_state::SlotState;
+use crate::worker::slot_state::Run;
 use crate::worker::state::State;
 
 /// The queues that the threads of a worker serve: at least one.
@@ -32,10 +32,10 @@ impl Queues {
         self.iter().map(|state| state.identity.id.0).collect()
     }
 
-    /// All slots.
-    pub(crate) fn slots(&self) -> Vec<Arc<SlotState>> {
+    /// Returns what all slots run.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Arc<Run>> {
         let firsts = self.iter().filter(|state| state.is_first_of_pool());
-        firsts.flat_map(|state| state.slots.all()).collect()
+        firsts.flat_map(|state| state.slots.runs())
     }
 
     /// The shortest lease, after which the worker must have renewed.

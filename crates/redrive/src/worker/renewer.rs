@@ -129,9 +129,8 @@ impl Renewer<'_> {
     /// Stores the new checkpoints of the running jobs.
     fn store_checkpoints(&mut self) -> Result<()> {
         let mut unstored = Vec::new();
-        for slot_state in self.queues.slots() {
-            let run = lock(&slot_state.running).clone();
-            for running in run.iter().flat_map(|run| run.jobs()) {
+        for run in self.queues.runs() {
+            for running in run.jobs() {
                 let keeps_snapshot = |own: &OpenTransaction| own.keeps_snapshot;
                 if running.signal.transaction.get().is_some_and(keeps_snapshot) {
                     continue;

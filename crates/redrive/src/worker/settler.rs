@@ -39,15 +39,16 @@ pub(crate) enum Message {
     EndTransaction(OpenTransaction),
     /// Write everything, release the rest and end.
     Finish {
-        /// Of each queue.
-        cut_off: Vec<CutOff>,
+        cut_off: CutOff,
         /// How long to retry if the database does not answer.
         until: Instant,
-        reply: Sender<Vec<StoppedQueue>>,
+        /// For each queue, the jobs whose handlers still run and that were released, unless the database rejected the
+        /// release.
+        reply: Sender<Vec<Result<Vec<JobId>>>>,
     },
 }
 
-/// What a stop does with the jobs of a queue whose handlers still run.
+/// The jobs whose handlers still run at a stop.
 pub(crate) struct CutOff {
     /// All jobs that have started, including those whose slots are about to judge them. They are released too, with a
     /// counted refund.
@@ -55,9 +56,6 @@ pub(crate) struct CutOff {
     /// Those of them without a verdict that the stop took from their slots. Their transactions end.
     pub(crate) running: Vec<RunningJob>,
 }
-
-/// The jobs whose handlers still run and that were released, unless the database rejected the release.
-pub(crate) type StoppedQueue = Result<Vec<JobId>>;
 
 /// Settles until the worker ends.
 pub(crate) fn work(queues: &Queues, db_caller: &mut DbCaller, inbox: &Receiver<(usize, Message)>) {
@@ -93,9 +91,9 @@ pub(crate) fn work(queues: &Queues, db_caller: &mut DbCaller, inbox: &Receiver<(
                     until,
                     reply,
                 } => {
-                    let stopped = settlers.iter_mut().zip(cut_off).map(|(settler, cut_off)| {
+                    let stopped = settlers.iter_mut().map(|settler| {
                         settler.until = until;
-                        settler.finish(cut_off)
+                        settler.finish(&cut_off)
                     });
                     // The caller of `stop` may have given up.
                     _ = reply.send(stopped.collect());
@@ -162,23 +160,20 @@ impl Settler<'_> {
         self.end_transactions();
     }
 
-    /// Writes everything and releases the rest.
-    fn finish(&mut self, cut_off: CutOff) -> StoppedQueue {
-        let CutOff {
-            mut started,
-            running,
-        } = cut_off;
-        started.extend(self.write_all());
+    /// Writes everything and releases the rest. Returns the released jobs whose handlers still run.
+    fn finish(&mut self, cut_off: &CutOff) -> Result<Vec<JobId>> {
+        let mut started = self.write_all();
+        started.extend(&cut_off.started);
         self.write_reports();
         let released = self.release_all(&started);
         self.state.forget_all();
-        let transactions = running.iter().filter_map(|it| it.signal.transaction.get());
+        let running = cut_off.running.iter();
+        let transactions = running.clone().filter_map(|it| it.signal.transaction.get());
         self.transactions.extend(transactions);
         self.end_transactions();
         // A transaction may have committed before its job was released.
-        let running = running.iter().map(|running| running.meta.id);
-        let still = |released: Vec<JobId>| running.filter(|id| released.contains(id)).collect();
-        released.map(still)
+        let ids = running.map(|running| running.meta.id);
+        released.map(|released| ids.filter(|id| released.contains(id)).collect())
     }
 
     /// Writes all verdicts, and gives up those that cannot be written now. Returns the jobs of these that ran.

@@ -7,7 +7,7 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::handout::{Giver, Taker, handout};
 use crate::worker::latch::lock;
-use crate::worker::slot_state::{QueuedChunk, SlotState};
+use crate::worker::slot_state::{QueuedChunk, Run, SlotState};
 
 /// The slots that some queues share.
 pub(crate) struct Slots {
@@ -64,6 +64,12 @@ impl Slots {
 
     pub(crate) fn all(&self) -> Vec<Arc<SlotState>> {
         lock(&self.running).clone()
+    }
+
+    /// Returns what they run.
+    pub(crate) fn runs(&self) -> Vec<Arc<Run>> {
+        let running = |slot_state: &Arc<SlotState>| lock(&slot_state.running).clone();
+        self.all().iter().filter_map(running).collect()
     }
 
     /// Adds a slot. Returns its number.

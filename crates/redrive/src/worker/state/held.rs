@@ -97,9 +97,8 @@ impl State {
         if !is_any {
             return;
         }
-        for slot_state in self.slots.all() {
-            let run = lock(&slot_state.running).clone();
-            for running in run.iter().flat_map(|run| run.jobs()) {
+        for run in self.slots.runs() {
+            for running in run.jobs() {
                 if cancelled.contains(&running.meta.id) {
                     running.signal.cancel_by_operator();
                 }
