@@ -141,37 +141,16 @@ fn run(
     slot_state: &SlotState,
     jobs: impl IntoIterator<Item = ClaimedJob>,
 ) -> bool {
-    let (started, mut run_time) = (Instant::now(), None);
+    let (state, started) = (&context.state, Instant::now());
     let mut startable = jobs.into_iter().filter_map(|claimed| {
-        match startable(context, slot_state, &claimed, started) {
-            Ok(handler) => Some((handler, claimed)),
-            Err(ended) => {
-                run_time = ended;
-                None
-            }
-        }
+        let handler = startable(context, slot_state, &claimed, started)?;
+        Some((handler, claimed))
     });
-    let first = startable.next();
-    let others = startable.map(|(_, claimed)| claimed).collect();
-    match first {
-        Some((handler, first)) => run_all(context, slot_state, handler, first, others, started),
-        None => {
-            context.state.count_finished(run_time);
-            true
-        }
-    }
-}
-
-/// Runs a job, or the first and the other jobs of a batch together.
-fn run_all(
-    context: &SlotContext,
-    slot_state: &SlotState,
-    handler: &Handler,
-    first: ClaimedJob,
-    others: Vec<ClaimedJob>,
-    started: Instant,
-) -> bool {
-    let state = &context.state;
+    let Some((handler, first)) = startable.next() else {
+        state.count_finished(None);
+        return true;
+    };
+    let others: Vec<ClaimedJob> = startable.map(|(_, claimed)| claimed).collect();
     let mut run = run_of(context, RunningJob::of(&first), &handler.options, started);
     run.others = others.iter().map(RunningJob::of).collect();
     let run = Arc::new(run);
@@ -230,13 +209,13 @@ fn run_all(
     true
 }
 
-/// Returns the handler of a job if it may start. Ends the job otherwise, and returns the run time to count.
+/// Returns the handler of a job if it may start. Ends the job otherwise.
 fn startable<'a>(
     context: &'a SlotContext,
     slot_state: &SlotState,
     claimed: &ClaimedJob,
     now: Instant,
-) -> Result<&'a Handler, Option<Duration>> {
+) -> Option<&'a Handler> {
     let (state, kind) = (&context.state, &claimed.meta.kind);
     let is_late = claimed.start_by.is_some_and(|by| now >= by);
     // Start nothing if the leases may be lost, a breaker is open, the queue is paused, or the token of the
@@ -244,16 +223,22 @@ fn startable<'a>(
     let is_stopped =
         is_late || state.breakers.stops(claimed.lease, kind, now) || !state.trust.holds(now);
     // A claim takes only kinds with a handler.
-    let Some(handler) = state.handlers.of(kind).filter(|_| !is_stopped) else {
-        return_followers(context, &slot_state.take_followers());
+    let handler = state.handlers.of(kind).filter(|_| !is_stopped);
+    let limit = claimed.meta.expired(now);
+    if let (Some(_), None) = (handler, limit) {
+        return handler;
+    }
+    return_followers(context, &slot_state.take_followers());
+    if let (Some(_), Some(limit)) = (handler, limit) {
+        // It took no time, so a claim may take many like it.
+        state.count_run_time(Duration::ZERO);
+        let run = run_of(context, RunningJob::of(claimed), &Arc::default(), now);
+        let end = Err(expired(limit));
+        conclude(context, slot_state, &run, &run.first, end, now);
+    } else {
         return_unstarted(context, std::slice::from_ref(claimed));
-        return Err(None);
-    };
-    let Some(limit) = claimed.meta.expired(now) else {
-        return Ok(handler);
-    };
-    end_unrun(context, slot_state, claimed, expired(limit), now);
-    Err(Some(Duration::ZERO))
+    }
+    None
 }
 
 /// Describes the run of a job for the other threads.
@@ -424,17 +409,4 @@ fn record_end(
 pub(crate) fn expired(limit: Duration) -> Outcome {
     let message = format!("did not start within {limit:?} of its enqueue or its tick");
     Outcome::of(FailedBy::Expiry, ErrorReport::new("Expired", message, None))
-}
-
-/// Judges a job that no handler ran.
-fn end_unrun(
-    context: &SlotContext,
-    slot_state: &SlotState,
-    claimed: &ClaimedJob,
-    outcome: Outcome,
-    now: Instant,
-) {
-    let run = run_of(context, RunningJob::of(claimed), &Arc::default(), now);
-    return_followers(context, &slot_state.take_followers());
-    conclude(context, slot_state, &run, &run.first, Err(outcome), now);
 }

@@ -194,17 +194,22 @@ impl State {
         self.run_time.fetch_max(nanos, Ordering::Relaxed);
     }
 
+    /// Counts the run time of a job or a batch.
+    pub(crate) fn count_run_time(&self, ran: Duration) {
+        // A moving average with a weight of an eighth. Slots may overwrite each other; it is an
+        // estimate.
+        let nanos = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
+        let average = match self.run_time.load(Ordering::Relaxed) {
+            UNKNOWN => nanos,
+            average => (average - average / 8).saturating_add(nanos / 8),
+        };
+        self.run_time.store(average, Ordering::Relaxed);
+    }
+
     /// Counts a job or a batch that left the slots, with its run time if it ran.
     pub(crate) fn count_finished(&self, ran: Option<Duration>) {
         if let Some(ran) = ran {
-            // A moving average with a weight of an eighth. Slots may overwrite each other; it is an
-            // estimate.
-            let nanos = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
-            let average = match self.run_time.load(Ordering::Relaxed) {
-                UNKNOWN => nanos,
-                average => (average - average / 8).saturating_add(nanos / 8),
-            };
-            self.run_time.store(average, Ordering::Relaxed);
+            self.count_run_time(ran);
         }
         self.user.in_flight.fetch_sub(1, Ordering::Relaxed);
         let are_stuck = &self.slots.are_stuck;
