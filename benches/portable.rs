@@ -125,7 +125,7 @@ fn run() -> Outcome {
     let handlers = handlers(&tally)?;
     let mut workers = Workers::builder(&db).pool(setting("WORKER_COUNT", 32)?);
     for queue in &queues {
-        workers = workers.share(queue.name(), 1, &handlers);
+        workers = workers.queue_with(queue.name(), |it| it.share(1).handlers(&handlers));
     }
     let worker = workers.start()?;
 

@@ -57,7 +57,7 @@ fn drained(bench: &Bench, queues: &[Queue], jobs: usize) -> Outcome<f64> {
     let ran = Ran::default();
     let mut workers = Workers::builder(bench.db()).pool(2);
     for queue in queues {
-        workers = workers.share_with(queue.name(), 1, |worker| handle_kinds(worker, &ran, 1));
+        workers = workers.queue_with(queue.name(), |it| handle_kinds(it.share(1), &ran, 1));
     }
     let worker = workers.start()?;
     until_ended(&worker, jobs)?;

@@ -58,9 +58,10 @@ fn a_queue_claims_nothing_while_every_shared_slot_runs_a_slow_job() {
     let (test, db) = database(10);
     let gate = kept::<Gate>();
     let handlers = finishing().handle(gate.handler());
+    let shared = |worker: WorkerBuilder| worker.share(1).handlers(&handlers);
     let builder = Workers::builder(&db).pool(2);
-    let builder = builder.share("slow", 1, &handlers);
-    let builder = builder.share("fast", 1, &handlers);
+    let builder = builder.queue_with("slow", shared);
+    let builder = builder.queue_with("fast", shared);
     let workers = builder.each(|worker| worker.lease(Duration::from_secs(2)));
     let workers = workers.start().unwrap();
     let (slow, fast) = (queue(&db, "slow"), queue(&db, "fast"));
@@ -209,12 +210,15 @@ fn a_set_that_cannot_start_names_why_and_runs_nothing() {
     let (test, db) = database(20);
     let builder = || Workers::builder(&db).queue("fine", 1, &finishing());
     let (all, none) = (finishing(), Handlers::new());
+    let shared = |builder: WorkersBuilder, weight| {
+        builder.queue_with("b", |worker| worker.share(weight).handlers(&all))
+    };
     for (builder, why) in [
         (Workers::builder(&db), "the workers have no queue"),
         (builder().queue(" a", 1, &all), "ends with a space"),
         (builder().queue("b", 0, &all), "slots of 0;"),
-        (builder().pool(0).share("b", 1, &all), "slots of 0;"),
-        (builder().share("b", 0, &all), "a weight of 0; it must"),
+        (shared(builder().pool(0), 1), "slots of 0;"),
+        (shared(builder(), 0), "a weight of 0; it must"),
         (builder().queue("b", 1, &none), "queue `b` has no handler"),
     ] {
         has(builder.start().expect_err(why), why);

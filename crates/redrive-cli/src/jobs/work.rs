@@ -167,6 +167,7 @@ impl Work {
         let version = version.unwrap_or_else(|| program.attempt_version());
         let configured = |builder: WorkerBuilder| {
             builder
+                .share(1)
                 .handlers(&handlers)
                 .version(version.clone())
                 .with(self.backoff.clone(), WorkerBuilder::backoff)
@@ -180,7 +181,7 @@ impl Work {
         let workers = Workers::builder(db).pool(slots);
         let names = self.queues.iter();
         let workers = names.fold(workers, |workers, name| {
-            workers.share_with(name, 1, configured)
+            workers.queue_with(name, configured)
         });
         Ok(workers.start()?)
     }

@@ -38,7 +38,7 @@ pub struct WorkerBuilder {
     handlers: Handlers,
     pub(crate) slots: usize,
     /// Its share of the slots of a pool. `None`: it has slots of its own.
-    pub(crate) weight: Option<u32>,
+    pub(super) weight: Option<u32>,
     version: Option<String>,
     breaker_threshold: u32,
     flood: Option<(usize, Duration)>,
@@ -73,6 +73,16 @@ impl WorkerBuilder {
     /// Defaults to the number of available processors. Accepts 1 to 10,000.
     pub fn slots(mut self, slots: usize) -> WorkerBuilder {
         self.slots = slots;
+        self
+    }
+
+    /// Lets the queue share the slots of the [pool](crate::WorkersBuilder::pool) of its [`Workers`](crate::Workers) with
+    /// others, instead of having slots of its own.
+    ///
+    /// While several of them have jobs, each gets slots in proportion to its weight, 1 to 1000, and at least one in
+    /// turn. What one does not need, the others use.
+    pub fn share(mut self, weight: u32) -> WorkerBuilder {
+        self.weight = Some(weight);
         self
     }
 

@@ -91,34 +91,12 @@ impl WorkersBuilder {
         self
     }
 
-    /// Sets how many slots the queues have in all that [share](WorkersBuilder::share) them.
+    /// Sets how many slots the queues have in all that [share](WorkerBuilder::share) them.
     ///
     /// Defaults to the number of available processors. Accepts 1 to 10,000.
     pub fn pool(mut self, slots: usize) -> WorkersBuilder {
         self.pool = slots;
         self
-    }
-
-    /// Adds a queue that shares the slots of the [pool](WorkersBuilder::pool) with others.
-    ///
-    /// While several of them have jobs, each gets slots in proportion to its weight, 1 to 1000, and at least one in
-    /// turn. What one does not need, the others use.
-    pub fn share(self, name: &str, weight: u32, handlers: &Handlers) -> WorkersBuilder {
-        self.share_with(name, weight, |worker| worker.handlers(handlers))
-    }
-
-    /// Adds a queue that shares the slots of the pool, with settings of its own; its number of slots has no effect.
-    pub fn share_with(
-        self,
-        name: &str,
-        weight: u32,
-        configure: impl FnOnce(WorkerBuilder) -> WorkerBuilder,
-    ) -> WorkersBuilder {
-        self.queue_with(name, |worker| {
-            let mut worker = configure(worker);
-            worker.weight = Some(weight);
-            worker
-        })
     }
 
     /// Changes the settings of all workers that were added so far.
