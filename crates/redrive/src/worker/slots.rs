@@ -14,7 +14,7 @@ pub(crate) struct Slots {
     /// How many jobs run at the same time.
     pub(crate) count: usize,
     running: Mutex<Vec<Arc<SlotState>>>,
-    /// The queues. Of one that shares them with no other, none.
+    /// The queues.
     users: Vec<Arc<SlotUser>>,
     /// Whether each of them has run a job for the hold time, so that no other job would start soon.
     pub(crate) are_stuck: AtomicBool,

@@ -109,21 +109,18 @@ impl WorkersBuilder {
     ///
     /// # Errors
     /// As [`WorkerBuilder::start`]. *Invalid* also if there is no queue.
-    pub fn start(mut self) -> Result<Worker> {
+    pub fn start(self) -> Result<Worker> {
         if let Some(error) = self.first_error {
             return Err(error);
         }
         if self.queues.is_empty() {
             return Err(Error::invalid("the workers have no queue"));
         }
-        for queue in self
-            .queues
-            .iter_mut()
-            .filter(|queue| queue.weight.is_some())
-        {
-            queue.slots = self.pool;
-        }
-        start(&self.db, self.queues)
+        let (mut sharing, own): (Vec<_>, Vec<_>) =
+            self.queues.into_iter().partition(|it| it.weight.is_some());
+        sharing.iter_mut().for_each(|queue| queue.slots = self.pool);
+        let pools = own.into_iter().map(|queue| vec![queue]).chain([sharing]);
+        start(&self.db, pools.filter(|pool| !pool.is_empty()).collect())
     }
 }
 

@@ -40,15 +40,15 @@ impl WorkerBuilder {
     /// database does not answer.
     pub fn start(self) -> Result<Worker> {
         let db = self.config.queue.database().clone();
-        start(&db, vec![self])
+        start(&db, vec![vec![self]])
     }
 }
 
-/// Starts the threads of a worker of these queues: at least one.
-pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<Worker> {
-    builders.iter().try_for_each(WorkerBuilder::check)?;
+/// Starts the threads of a worker of these queues: at least one. Those of one vector use the same slots.
+pub(crate) fn start(db: &Database, mut pools: Vec<Vec<WorkerBuilder>>) -> Result<Worker> {
+    pools.iter().flatten().try_for_each(WorkerBuilder::check)?;
     let share = db.workers().admit(WORKER_CONNECTIONS, db.connections())?;
-    limit_transactions(&mut builders, db.connections());
+    limit_transactions(&mut pools, db.connections());
     // Connect while the schema is checked. One after another, the connections would take half of
     // the time until the first job starts. The settler must not wait for one that a handler has.
     let fetcher_db = connect(db.caller("redrive-fetcher-db"), db.call_timeout())?;
@@ -58,7 +58,7 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     log::error!("this program is built with panic=abort: a panicking handler ends the process");
 
     let shared = Arc::new(Shared::new(&db.workers().suspects));
-    let (states, to_slots): (Vec<_>, Vec<_>) = states(builders, &shared).into_iter().unzip();
+    let (states, to_slots): (Vec<_>, Vec<_>) = states(pools, &shared).into_iter().unzip();
     let queues = Queues::new(states);
     let mut renewer_db = db.caller("redrive-renewer-db");
     renewer::register(&queues, &mut renewer_db)?;
@@ -138,62 +138,55 @@ fn connected(caller: &Receiver<DbCaller>) -> Result<DbCaller> {
 
 /// Gives queues with handlers in transactions no more slots than the pool has connections for, beside those of the worker
 /// and one for other calls. The handlers would wait for each other's connections, and for those of the calls in them.
-fn limit_transactions(builders: &mut [WorkerBuilder], connections: u32) {
-    fn runs_any(builder: &WorkerBuilder) -> bool {
-        !builder.handlers.kinds_in_transactions().is_empty()
-    }
-    let (sharing, own): (Vec<_>, Vec<_>) = builders.iter_mut().partition(|it| it.weight.is_some());
-    let own = own.into_iter().map(|builder| vec![builder]);
-    // The queues that use the same slots.
-    let mut users: Vec<Vec<&mut WorkerBuilder>> = own.chain([sharing]).collect();
-    users.retain(|users| users.iter().any(|it| runs_any(it)));
-    let slots: usize = users.iter().map(|users| users[0].slots).sum();
+fn limit_transactions(pools: &mut [Vec<WorkerBuilder>], connections: u32) {
+    let runs_any = |it: &WorkerBuilder| !it.handlers.kinds_in_transactions().is_empty();
+    let users = pools.iter_mut().filter(|pool| pool.iter().any(runs_any));
+    let mut users: Vec<&mut Vec<WorkerBuilder>> = users.collect();
+    let slots: usize = users.iter().map(|pool| pool[0].slots).sum();
     let free = connections.saturating_sub(WORKER_CONNECTIONS + 1) as usize;
     if slots <= free {
         return;
     }
     let share = |of: usize| (of * free / slots).max(1);
-    let left: usize = users.iter().map(|users| share(users[0].slots)).sum();
+    let shares = users.iter_mut().map(|pool| {
+        pool[0].slots = share(pool[0].slots);
+        pool[0].slots
+    });
+    let left: usize = shares.sum();
     log::warn!(
         "the queues with handlers in transactions get {left} of their {slots} slots, because the pool has {connections} \
          connections and its worker needs {WORKER_CONNECTIONS}"
     );
-    for builder in users.into_iter().flatten() {
-        builder.slots = share(builder.slots);
-    }
 }
 
-/// Returns the states of the queues, and what takes jobs to the slots of each. Queues with a weight share the slots of the
+/// Returns the states of the queues, and what takes jobs to the slots of each. Those of one vector share the slots of the
 /// first of them.
 fn states(
-    builders: Vec<WorkerBuilder>,
+    pools: Vec<Vec<WorkerBuilder>>,
     shared: &Arc<Shared>,
 ) -> Vec<(Arc<State>, Giver<QueuedChunk>)> {
-    let user = |builder: &WorkerBuilder| SlotUser::new(builder.weight.unwrap_or(1));
-    let users: Vec<Arc<SlotUser>> = builders.iter().map(user).collect();
-    let sharing = builders.iter().zip(&users);
-    let sharing = sharing.filter(|(it, _)| it.weight.is_some());
-    let sharing = sharing.map(|(_, user)| Arc::clone(user)).collect();
-    let first = builders.iter().position(|it| it.weight.is_some());
-    let pool = first.map(|first| (first, Slots::new(builders[first].slots, sharing)));
-    let builders = builders.into_iter().zip(users).enumerate();
-    let states = builders.map(|(place, (builder, user))| {
-        let shared_slots = pool.clone().filter(|_| builder.weight.is_some());
-        let (first, (slots, giver)) =
-            shared_slots.unwrap_or_else(|| (place, Slots::new(builder.slots, Vec::new())));
-        let breakers = LocalBreakers::new(
-            builder.config.queue.name(),
-            builder.breaker_threshold,
-            builder.handlers.dependencies(),
-            builder.flood.map(|(most, per)| FloodGuard::new(most, per)),
-        );
-        let (identity, shared) = (builder.identity(), Arc::clone(shared));
-        let (config, handlers) = (builder.config, builder.handlers);
-        let slots = (first, slots, user);
-        let state = State::new(place, config, handlers, identity, shared, breakers, slots);
-        (Arc::new(state), giver)
-    });
-    states.collect()
+    let mut states = Vec::new();
+    for pool in pools {
+        let first = states.len();
+        let users = pool.iter().map(|it| SlotUser::new(it.weight.unwrap_or(1)));
+        let users: Vec<Arc<SlotUser>> = users.collect();
+        let (slots, giver) = Slots::new(pool[0].slots, users.clone());
+        for (builder, user) in pool.into_iter().zip(users) {
+            let breakers = LocalBreakers::new(
+                builder.config.queue.name(),
+                builder.breaker_threshold,
+                builder.handlers.dependencies(),
+                builder.flood.map(|(most, per)| FloodGuard::new(most, per)),
+            );
+            let (identity, shared) = (builder.identity(), Arc::clone(shared));
+            let (config, handlers) = (builder.config, builder.handlers);
+            let slots = (first, Arc::clone(&slots), user);
+            let place = states.len();
+            let state = State::new(place, config, handlers, identity, shared, breakers, slots);
+            states.push((Arc::new(state), giver.clone()));
+        }
+    }
+    states
 }
 
 /// Returns the fetchers of all queues, which share a connection, and starts the second one, which connects when it first
