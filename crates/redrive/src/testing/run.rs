@@ -19,14 +19,14 @@ use crate::pipeline::claim::mark::Parts;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, WorkerId, WorkerIdentity, claim};
 use crate::pipeline::follow_up::settle_in;
 use crate::pipeline::judge::JudgeContext;
-use crate::pipeline::outcome::FailedBy;
+use crate::pipeline::outcome::{FailedBy, Outcome};
 use crate::pipeline::settle::Repeat;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::worker::AttemptOutcome;
-use crate::worker::handlers::{Call, HandlerOptions, JobEnd};
+use crate::worker::handlers::{Call, JobEnd};
 use crate::worker::observer::of_verdict;
-use crate::worker::own_transaction::{AttemptResult, not_committed, settle_in_own};
+use crate::worker::own_transaction::{not_committed, settle_in_own};
 use crate::worker::registry::Handlers;
 use crate::worker::slot::expired;
 
@@ -163,28 +163,38 @@ fn run(
     claimed: ClaimedJob,
 ) -> Result<Ran> {
     let (lease, meta) = (claimed.lease, Arc::clone(&claimed.meta));
-    let (signal, started) = (Arc::<Signal>::default(), Instant::now());
-    let (result, options) = attempt(transaction, handlers, claimed, Arc::clone(&signal))?;
-    let now = Instant::now();
-    let ran = now.saturating_duration_since(started);
-    let done = Settlement::done(lease, &meta, ran, options.keep_done, now);
-    let backoff = Backoff::default();
-    let at = JudgeContext::of(&meta, options.backoff_or(&backoff), 0.5);
-    let settled = match result {
-        AttemptResult::Settled => done,
-        AttemptResult::Judge(end) => {
+    let Some(handler) = handlers.of(&meta.kind) else {
+        return Err(Error::invalid(format!(
+            "kind `{}` has no handler",
+            meta.kind
+        )));
+    };
+    let (options, signal, started) = (&handler.options, Arc::<Signal>::default(), Instant::now());
+    let done = || {
+        let now = Instant::now();
+        let ran = now.saturating_duration_since(started);
+        Settlement::done(lease, &meta, ran, options.keep_done, now)
+    };
+    let given = Arc::clone(&signal);
+    let end = match (meta.expired(started), &handler.call) {
+        (Some(limit), _) => Some(Err(expired(limit))),
+        (None, Call::Plain(call)) => Some(call(claimed, given)),
+        (None, Call::Batch(batch)) => Some(batch.run_one(claimed, given)),
+        (None, Call::InTransaction(call)) => {
+            let run = |savepoint: &mut Transaction<'_>| call(claimed, given, savepoint);
+            in_savepoint(transaction, run, done)?.map(Err)
+        }
+    };
+    let settled = match end {
+        None => done(),
+        Some(end) => {
+            let backoff = Backoff::default();
+            let at = JudgeContext::of(&meta, options.backoff_or(&backoff), 0.5);
             let end = end.map_err(|outcome| options.ruled(outcome, false));
-            let judged = done.judged(end, &at, || signal.checkpoints.headers());
+            let judged = done().judged(end, &at, || signal.checkpoints.headers());
             let all = slice::from_ref(&judged);
             settle_in(transaction, identity, all, Repeat::First)?;
             judged
-        }
-        AttemptResult::Lost => {
-            let why = format!(
-                "job {} lost its lease in the transaction of a test",
-                meta.id
-            );
-            return Err(Error::invalid(why));
         }
     };
     let report = settled.report.as_ref();
@@ -199,45 +209,13 @@ fn run(
     })
 }
 
-/// Runs the handler of a job. Returns how it ended, and the handler's options.
-fn attempt(
-    transaction: &mut Transaction<'_>,
-    handlers: &Handlers,
-    claimed: ClaimedJob,
-    signal: Arc<Signal>,
-) -> Result<(AttemptResult, Arc<HandlerOptions>)> {
-    let kind = Arc::clone(&claimed.meta.kind);
-    if let Some(limit) = claimed.meta.expired(Instant::now()) {
-        return Ok((AttemptResult::Judge(Err(expired(limit))), Arc::default()));
-    }
-    let Some(handler) = handlers.of(&kind) else {
-        return Err(Error::invalid(format!("kind `{kind}` has no handler")));
-    };
-    let (lease, meta) = (claimed.lease, Arc::clone(&claimed.meta));
-    let (started, keep) = (Instant::now(), handler.options.keep_done);
-    let done = || {
-        let now = Instant::now();
-        let ran = now.saturating_duration_since(started);
-        Settlement::done(lease, &meta, ran, keep, now)
-    };
-    let result = match &handler.call {
-        Call::Plain(call) => AttemptResult::Judge(call(claimed, signal)),
-        Call::Batch(batch) => AttemptResult::Judge(batch.run_one(claimed, signal)),
-        Call::InTransaction(call) => {
-            let run = |savepoint: &mut Transaction<'_>| call(claimed, signal, savepoint);
-            in_savepoint(transaction, run, done)?
-        }
-    };
-    Ok((result, Arc::clone(&handler.options)))
-}
-
-/// Runs a handler that expects a transaction in a savepoint, and settles its job there. A failure leaves nothing of what
-/// it did.
+/// Runs a handler that expects a transaction in a savepoint, and settles its job there. A failure, which it returns, leaves
+/// nothing of what it did.
 fn in_savepoint(
     transaction: &mut Transaction<'_>,
     handler: impl FnOnce(&mut Transaction<'_>) -> JobEnd,
     done: impl FnOnce() -> Settlement,
-) -> Result<AttemptResult> {
+) -> Result<Option<Outcome>> {
     const DOING: &str = "run a handler in a savepoint";
     let failed = |error| Error::from_postgres(DOING, error);
     let begun = transaction.query_one(sql::BEGIN_OWN.text, &[]);
@@ -258,11 +236,13 @@ fn in_savepoint(
     });
     if let Ok(true) = ended {
         savepoint.commit().map_err(failed)?;
-        return Ok(AttemptResult::Settled);
+        return Ok(None);
     }
     match (savepoint.rollback(), ended) {
-        (Ok(()), Ok(_)) => Ok(AttemptResult::Lost),
-        (Ok(()), Err(outcome)) => Ok(AttemptResult::Judge(Err(outcome))),
+        (Ok(()), Ok(_)) => Err(Error::invalid(format!(
+            "could not {DOING}: its job has lost its lease"
+        ))),
+        (Ok(()), Err(outcome)) => Ok(Some(outcome)),
         // The handler ended the transaction of the test.
         (Err(error), Err(outcome)) if outcome.by == FailedBy::Handler => {
             let failure = outcome.failure;
