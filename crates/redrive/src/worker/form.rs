@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::job::failure::Failure;
 use crate::job::job::Job;
-use crate::job::payload::Payload;
+use crate::job::payload::{Payload, read};
 use crate::sync::Transaction;
-use crate::worker::handlers::{Handler, in_transaction, typed};
+use crate::worker::handlers::{Handler, HandlerOptions, in_transaction, single};
 
 /// A function that handles jobs: `fn(&Job<P>) -> Result<(), Failure>`, where `P` is a [`Payload`].
 ///
@@ -81,7 +81,8 @@ where
     F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
 {
     fn erase(self, _: &Arc<S>) -> Erased {
-        Erased(Some(P::KIND.to_owned()), typed(self))
+        let handler = single(HandlerOptions::of::<P>(), read, self);
+        Erased(Some(P::KIND.to_owned()), handler)
     }
 }
 

@@ -243,15 +243,6 @@ pub(crate) type JobEnd = Result<Vec<FollowUp>, Outcome>;
 /// Reads a payload of a version.
 pub(super) type Read<P> = fn(&str, u32) -> Result<P, Failure>;
 
-/// Returns a handler of decoded payloads.
-pub(crate) fn typed<P, F>(function: F) -> Handler
-where
-    P: Payload + 'static,
-    F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
-{
-    single(HandlerOptions::of::<P>(), read, function)
-}
-
 /// Returns a handler of undecoded payloads.
 pub(crate) fn raw<F>(function: F) -> Handler
 where
@@ -262,7 +253,8 @@ where
     single(HandlerOptions::new(), read, function)
 }
 
-fn single<P, F>(defaults: HandlerOptions, read: Read<P>, function: F) -> Handler
+/// Returns a handler of payloads that are read in this way.
+pub(super) fn single<P, F>(defaults: HandlerOptions, read: Read<P>, function: F) -> Handler
 where
     P: 'static,
     F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
