@@ -12,7 +12,7 @@ const KEYS: [&str; 11] = [
 
 /// The values of the attributes, each at most once.
 #[derive(Default)]
-pub(crate) struct Attributes(Vec<(&'static str, Expr)>);
+pub(crate) struct Attributes(pub(crate) Vec<(&'static str, Expr)>);
 
 impl Attributes {
     /// Reads those of a type.

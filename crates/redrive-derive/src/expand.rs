@@ -14,31 +14,40 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         Some(path) => quote!(#path),
         None => quote!(::redrive),
     };
-    let constants = constants(&attributes);
-    let backoff = attributes.get("backoff").map(|value| {
-        quote_spanned! {value.span()=>
-            fn backoff() -> ::std::option::Option<#redrive::Backoff> {
-                ::std::option::Option::Some(#value)
-            }
-        }
+    let items = attributes.0.iter().map(|(name, value)| {
+        let at = value.span();
+        Ok(match *name {
+            "kind" => quote_spanned!(at=> const KIND: &str = #value;),
+            "attempts" => quote_spanned!(at=> const ATTEMPTS: u32 = #value;),
+            "priority" => quote_spanned!(at=> const PRIORITY: i16 = #value;),
+            "version" => quote_spanned!(at=> const VERSION: u32 = #value;),
+            "queue" => quote_spanned! {at=>
+                const QUEUE: ::std::option::Option<&str> = ::std::option::Option::Some(#value);
+            },
+            "deadline" => quote_spanned! {at=>
+                const DEADLINE: ::std::option::Option<::std::time::Duration> =
+                    ::std::option::Option::Some(#value);
+            },
+            "backoff" => quote_spanned! {at=>
+                fn backoff() -> ::std::option::Option<#redrive::Backoff> {
+                    ::std::option::Option::Some(#value)
+                }
+            },
+            "upgrade" => quote_spanned! {at=>
+                fn upgrade(
+                    from: u32,
+                    value: #redrive::serde_json::Value,
+                ) -> ::std::result::Result<#redrive::serde_json::Value, #redrive::Failure> {
+                    (#value)(from, value)
+                }
+            },
+            "unique" => key(input, &quote!(unique), value)?,
+            "group" => key(input, &quote!(group), value)?,
+            // The path of the crate.
+            _ => TokenStream::new(),
+        })
     });
-    let upgrade = attributes.get("upgrade").map(|function| {
-        quote_spanned! {function.span()=>
-            fn upgrade(
-                from: u32,
-                value: #redrive::serde_json::Value,
-            ) -> ::std::result::Result<#redrive::serde_json::Value, #redrive::Failure> {
-                (#function)(from, value)
-            }
-        }
-    });
-    let key = |method, value| {
-        attributes
-            .get(value)
-            .map(|value| key(input, &method, value))
-            .transpose()
-    };
-    let (unique, group) = (key(quote!(unique), "unique")?, key(quote!(group), "group")?);
+    let items: Vec<TokenStream> = items.collect::<Result<_>>()?;
     let name = &input.ident;
     let (generics, arguments, conditions) = input.generics.split_for_impl();
     // A generic type waits for its first use.
@@ -49,53 +58,21 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         #checked
         #[automatically_derived]
         impl #generics #redrive::Payload for #name #arguments #conditions {
-            #(#constants)*
-            #backoff
-            #upgrade
-            #unique
-            #group
+            #(#items)*
         }
     })
-}
-
-/// Returns the constants that the attributes set.
-fn constants(attributes: &Attributes) -> Vec<TokenStream> {
-    let plain = [
-        ("kind", quote!(KIND: &str)),
-        ("attempts", quote!(ATTEMPTS: u32)),
-        ("priority", quote!(PRIORITY: i16)),
-        ("version", quote!(VERSION: u32)),
-    ];
-    let plain = plain.into_iter().filter_map(|(key, declared)| {
-        let set = attributes.get(key)?;
-        Some(quote_spanned! {set.span()=> const #declared = #set;})
-    });
-    let optional = [
-        ("queue", quote!(QUEUE), quote!(&str)),
-        ("deadline", quote!(DEADLINE), quote!(::std::time::Duration)),
-    ];
-    let optional = optional.into_iter().filter_map(|(key, name, of)| {
-        let set = attributes.get(key)?;
-        Some(quote_spanned! {set.span()=>
-            const #name: ::std::option::Option<#of> = ::std::option::Option::Some(#set);
-        })
-    });
-    plain.chain(optional).collect()
 }
 
 /// Returns the method that makes a key of a job: by a format string of its fields, or by a function.
 fn key(input: &DeriveInput, method: &TokenStream, value: &Expr) -> Result<TokenStream> {
     // `self` and the names in a template are those of this method, also if a macro wrote the attribute.
     let this = quote_spanned!(Span::call_site()=> self);
-    let made = match (value, &input.data) {
-        (
-            Expr::Lit(ExprLit {
-                lit: Lit::Str(format),
-                ..
-            }),
-            data,
-        ) => {
-            let fields = match data {
+    let made = match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(format),
+            ..
+        }) => {
+            let fields = match &input.data {
                 Data::Struct(data) => data.fields.iter().collect(),
                 Data::Enum(_) | Data::Union(_) => Vec::new(),
             };
@@ -112,11 +89,11 @@ fn key(input: &DeriveInput, method: &TokenStream, value: &Expr) -> Result<TokenS
                 ::std::option::Option::Some(::std::format!(#format))
             }
         }
-        (Expr::Macro(_), _) => {
+        Expr::Macro(_) => {
             let message = "expected a template such as `\"order-{order}\"`, or a function";
             return Err(Error::new_spanned(value, message));
         }
-        (function, _) => quote_spanned!(value.span()=> (#function)(#this)),
+        function => quote_spanned!(value.span()=> (#function)(#this)),
     };
     Ok(quote! {
         fn #method(&#this) -> ::std::option::Option<::std::string::String> {
