@@ -54,13 +54,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     env_logger::Builder::from_env(env_logger::Env::new().default_filter_or("warn")).init();
     let db = redrive::connect(&arguments.database_url)?;
     let queue = Queue::new(&db, &arguments.queue)?;
-    work(&queue, &arguments.gateway, arguments.release)
-}
-
-/// Delivers orders until SIGTERM or SIGINT.
-fn work(queue: &Queue, gateway: &str, release: u8) -> Result<(), Box<dyn Error>> {
-    let payments = Payments::at(gateway);
-    let worker = Worker::builder(queue)
+    let gateway = Agent::config_builder()
+        // A rejected order has a response body worth reading, so the client must not fail.
+        .http_status_as_error(false)
+        .timeout_global(Some(GATEWAY_TIMEOUT))
+        .max_idle_connections_per_host(SLOTS)
+        .build();
+    let (gateway, release) = (Agent::from(gateway), arguments.release);
+    let url = format!("{}/payments", arguments.gateway);
+    let worker = Worker::builder(&queue)
         .slots(SLOTS)
         .version(format!("release {release}"))
         // Short, so that the evening of the demo is; minutes and hours in real life.
@@ -68,65 +70,34 @@ fn work(queue: &Queue, gateway: &str, release: u8) -> Result<(), Box<dyn Error>>
         .poll_interval(Duration::from_millis(200))
         .handle(move |job: &Job<OrderPlaced>| {
             let mut order = job.payload().clone();
-            if release == 2 {
-                trim_currency(&mut order);
+            // The fix of the second release.
+            if let (2, Some(Value::String(currency))) = (release, order.0.get_mut("currency")) {
+                *currency = currency.trim().to_owned();
             }
             // The job keeps its id for life, so the gateway can tell a second attempt from a
             // second order.
-            payments.charge(&order, &job.id().to_string())
+            charge(&gateway, &url, &order, &job.id().to_string())
         })
         .start()?;
-
     let stopped = worker.run_until_signal(GRACE)?;
     log::info!("stopped: {stopped:?}");
     Ok(())
 }
 
-/// The fix of the second release.
-fn trim_currency(order: &mut OrderPlaced) {
-    if let Some(Value::String(currency)) = order.0.get_mut("currency") {
-        *currency = currency.trim().to_owned();
-    }
-}
-
-/// The payment gateway, seen from here.
-struct Payments {
-    agent: Agent,
-    url: String,
-}
-
-impl Payments {
-    fn at(gateway: &str) -> Payments {
-        let config = Agent::config_builder()
-            // A rejected order has a response body worth reading, so the client must not fail.
-            .http_status_as_error(false)
-            .timeout_global(Some(GATEWAY_TIMEOUT))
-            .max_idle_connections_per_host(SLOTS)
-            .build();
-        Payments {
-            agent: config.into(),
-            url: format!("{gateway}/payments"),
+/// Charges an order once, however often it is called with the same key.
+fn charge(gateway: &Agent, url: &str, order: &OrderPlaced, key: &str) -> Result<(), Failure> {
+    let request = gateway.post(url).header("Idempotency-Key", key);
+    let mut answer = request.send_json(order)?; // no connection, a timeout: retry later
+    match answer.status().as_u16() {
+        200..=299 => Ok(()),
+        // The order itself is wrong: no retry can help.
+        422 => {
+            let refusal: Refusal = answer.body_mut().read_json()?;
+            Err(Failure::reject(refusal.message).class(refusal.error))
         }
-    }
-
-    /// Charges an order once, however often it is called with the same key.
-    fn charge(&self, order: &OrderPlaced, key: &str) -> Result<(), Failure> {
-        let mut answer = self
-            .agent
-            .post(&self.url)
-            .header("Idempotency-Key", key)
-            .send_json(order)?; // no connection, a timeout: retry later
-        match answer.status().as_u16() {
-            200..=299 => Ok(()),
-            // The order itself is wrong: no retry can help.
-            422 => {
-                let refusal: Refusal = answer.body_mut().read_json()?;
-                Err(Failure::reject(refusal.message).class(refusal.error))
-            }
-            status => {
-                let message = format!("the payment gateway answered {status}");
-                Err(Failure::retry(message).class("GatewayTrouble"))
-            }
+        status => {
+            let message = format!("the payment gateway answered {status}");
+            Err(Failure::retry(message).class("GatewayTrouble"))
         }
     }
 }
