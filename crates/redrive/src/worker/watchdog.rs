@@ -154,15 +154,12 @@ fn start_slot(pool: &SlotPool) {
 /// free slot. The queues claim no more until one of these ends.
 fn give_back(pool: &SlotPool, now: Instant) {
     // `None`: a slot is free and takes the waiting jobs.
-    let slow: Option<Vec<Duration>> = pool
-        .slots()
-        .all()
-        .iter()
-        .map(|slot_state| Some(now.saturating_duration_since(slot_state.running_since()?)))
-        .collect();
-    let least = slow.and_then(|slow| slow.into_iter().min());
+    let slots = pool.slots().all();
+    let since: Option<Vec<Instant>> = slots.iter().map(|it| it.running_since()).collect();
+    let latest = since.and_then(|since| since.into_iter().max());
     let hold_for = pool.users().map(|context| context.state.config.hold_for);
     let hold_for = hold_for.min().unwrap_or_default();
+    let least = latest.map(|at| now.saturating_duration_since(at));
     let least = least.filter(|least| *least >= hold_for);
     // First, or the fetcher claims them again.
     let are_stuck = &pool.slots().are_stuck;
@@ -173,13 +170,10 @@ fn give_back(pool: &SlotPool, now: Instant) {
     pool.users()
         .for_each(|context| context.state.raise_run_time(least));
     while let Some((queue, chunk)) = pool.slots().jobs.try_take() {
-        let (jobs, counted) = match chunk {
-            Chunk::OneByOne(jobs) => {
-                let counted = jobs.len();
-                (jobs, counted)
-            }
+        let (counted, jobs) = match chunk {
+            Chunk::OneByOne(jobs) => (jobs.len(), jobs),
             // A batch counts as one job.
-            Chunk::Together(jobs) => (jobs, 1),
+            Chunk::Together(jobs) => (1, jobs),
         };
         let context = &pool.queues[queue];
         slot::return_unstarted(context, &jobs);
