@@ -12,31 +12,11 @@ const MAX_PAUSE: Duration = Duration::from_secs(2);
 /// How long a call may take that begins when the worker must end.
 const LAST_CALL: Duration = Duration::from_millis(200);
 
-/// Retries a call with exponential backoff while the database is unavailable, until `until`. A
-/// stopping worker gives up sooner.
+/// Retries a call with exponential backoff while its error is worth it, until `until`. A stopping worker gives up sooner.
 pub(crate) fn retry<T>(
     state: &State,
     until: Instant,
-    call: impl FnMut() -> Result<T>,
-) -> Result<T> {
-    retry_if(Error::is_unavailable, state, until, call)
-}
-
-/// Like [`retry`], but returns at once if another session holds a lock that the call needs. The
-/// server is available then, and the caller can do other work.
-pub(crate) fn retry_unless_locked<T>(
-    state: &State,
-    until: Instant,
-    call: impl FnMut() -> Result<T>,
-) -> Result<T> {
-    let is_worth_it = |error: &Error| error.is_unavailable() && !error.is_locked();
-    retry_if(is_worth_it, state, until, call)
-}
-
-fn retry_if<T>(
     is_worth_it: impl Fn(&Error) -> bool,
-    state: &State,
-    until: Instant,
     mut call: impl FnMut() -> Result<T>,
 ) -> Result<T> {
     let mut pause = PAUSE;

@@ -15,7 +15,7 @@ impl Settler<'_> {
     /// Releases everything that is still held, and returns the jobs. Waits for other sessions that have locked some of it.
     pub(super) fn release_all(&self, started: &[JobId]) -> Result<Vec<JobId>> {
         let mut released = Vec::new();
-        retry(self.state, self.until, || {
+        retry(self.state, self.until, Error::is_unavailable, || {
             released.extend(self.release(started)?);
             match self.locked_leases()? {
                 0 => Ok(()),

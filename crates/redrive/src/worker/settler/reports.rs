@@ -1,6 +1,7 @@
 //! Writes breaker changes, after the verdicts that caused them.
 
 use super::Settler;
+use crate::error::Error;
 use crate::job::printable::Printable;
 use crate::pipeline::breaker::trip;
 use crate::pipeline::probe::{ProbeVerdict, end_probe};
@@ -26,7 +27,7 @@ impl Settler<'_> {
                 }
                 BreakerReport::Probed(_, ProbeVerdict::Release) => {}
             }
-            let written = retry(state, self.until, || {
+            let written = retry(state, self.until, Error::is_unavailable, || {
                 let report = report.clone();
                 self.call("change a breaker", move |session| match &report {
                     BreakerReport::BreakerTrip(news) => trip(session, news),

@@ -18,7 +18,7 @@ use crate::pipeline::settle::{Repeat, settle_done};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::worker::ledger::Account;
-use crate::worker::retry::retry_unless_locked;
+use crate::worker::retry::retry;
 use crate::worker::state::State;
 
 /// The maximum number of verdicts per statement, except for a single larger lease.
@@ -132,7 +132,9 @@ impl Settler<'_> {
     ) -> Result<()> {
         let state = self.state;
         let key = |one: &Settlement| (one.lease, one.meta.id);
-        let mut lost: HashSet<_> = retry_unless_locked(state, self.until, || {
+        // If another session holds a lock, the server is available and the settler can do other work.
+        let is_worth_it = |error: &Error| error.is_unavailable() && !error.is_locked();
+        let mut lost: HashSet<_> = retry(state, self.until, is_worth_it, || {
             let (settlements, identity) = (Arc::clone(settlements), state.identity.clone());
             let repeat = answers.repeat(state);
             answers.note(self.call("settle jobs", move |session| {
