@@ -56,8 +56,9 @@ use std::time::Duration;
 
 pub use batch::{Batch, BatchJob, BatchOptions};
 pub use builder::{WORKER_CONNECTIONS, WorkerBuilder};
-use conclusion::{conclude, decided};
+use conclusion::conclude;
 pub use form::JobHandler;
+use handlers::decided;
 pub use handlers::{HandlerOptions, Undecodable};
 use latch::{Latch, LatchReceiver};
 pub use observer::{Attempt, AttemptOutcome};
@@ -325,7 +326,7 @@ impl Worker {
         let (mut settlements, mut undecided) = (Vec::new(), Vec::new());
         for run in runs.iter().filter(|run| run.take(TakenBy::Stop)) {
             for running in run.jobs() {
-                match decided(running) {
+                match decided(&running.signal) {
                     Some(end) => {
                         let state = &self.queues[run.queue].state;
                         // A breaker that this opens would not be stored by a worker that stops.
@@ -354,12 +355,8 @@ impl Drop for Worker {
 
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker")
-            .field(
-                "queues",
-                &self.states().map(|state| state.queue()).collect::<Vec<_>>(),
-            )
-            .finish_non_exhaustive()
+        let queues = self.states().map(|state| state.queue());
+        f.debug_list().entries(queues).finish()
     }
 }
 

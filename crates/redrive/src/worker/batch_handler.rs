@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::job::decision::Decision;
 use crate::job::failure::Failure;
-use crate::job::follow_up::FollowUp;
 use crate::job::job::Signal;
 use crate::job::payload::{Payload, read};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::ClaimedJob;
 use crate::worker::batch::{Batch, BatchJob, BatchOptions};
-use crate::worker::handlers::{BatchCall, Call, Handler, HandlerOptions, JobEnd, decode};
+use crate::worker::handlers::{BatchCall, Call, Handler, HandlerOptions, JobEnd, decided, decode};
 
 /// Returns a handler of batches of decoded payloads.
 pub(crate) fn batch<P, F>(rule: BatchOptions, function: F) -> Handler
@@ -43,11 +41,8 @@ fn run<P>(batch: Batch<P>, function: impl Fn(&Batch<P>) -> Result<(), Failure>) 
         return Vec::new();
     }
     let ran = run_handler(|| function(&batch));
-    let of_jobs: Vec<_> = batch
-        .jobs
-        .iter()
-        .map(|job| (job.0.signal.decision.last(), job.0.signal.follow_ups.list()))
-        .collect();
+    let signals = batch.jobs.iter().map(|job| Arc::clone(&job.0.signal));
+    let signals: Vec<Arc<Signal>> = signals.collect();
     // A panic in Drop counts as a panic of the handler.
     let dropped = run_handler(|| {
         drop(batch);
@@ -55,10 +50,9 @@ fn run<P>(batch: Batch<P>, function: impl Fn(&Batch<P>) -> Result<(), Failure>) 
     });
     let of_batch = dropped.and(ran);
     // What the handler said about a job or, if it said nothing, how the batch ended.
-    let end = |(decision, added): (Option<Decision>, Vec<FollowUp>)| match (decision, &of_batch) {
-        (Some(Err(failure)), _) => Err(failure.into()),
-        (Some(Ok(())), _) | (None, Ok(())) => Ok(added),
-        (None, Err(outcome)) => Err(outcome.clone()),
+    let end = |signal: Arc<Signal>| {
+        let undecided = || of_batch.clone().map(|()| signal.follow_ups.list());
+        decided(&signal).unwrap_or_else(undecided)
     };
-    of_jobs.into_iter().map(end).collect()
+    signals.into_iter().map(end).collect()
 }

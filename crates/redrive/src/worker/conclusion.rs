@@ -12,14 +12,6 @@ use crate::worker::observer;
 use crate::worker::slot_state::{Run, RunningJob};
 use crate::worker::state::State;
 
-/// Returns the end of a job of a running batch that the handler has decided about.
-pub(crate) fn decided(job: &RunningJob) -> Option<JobEnd> {
-    let decision = job.signal.decision.last()?;
-    // They stay, because the handler may end meanwhile.
-    let follow_ups = |()| job.signal.follow_ups.list();
-    Some(decision.map(follow_ups).map_err(Outcome::from))
-}
-
 /// Judges the end of an attempt at `now`. Returns the settlement, and changes of breakers to send after it.
 pub(crate) fn conclude(
     state: &State,

@@ -240,6 +240,14 @@ impl Handler {
 /// How a job ended. A success has follow-ups.
 pub(crate) type JobEnd = Result<Vec<FollowUp>, Outcome>;
 
+/// Returns the end of a job of a batch that the handler has decided about.
+pub(crate) fn decided(signal: &Signal) -> Option<JobEnd> {
+    let decision = signal.decision.last()?;
+    // They stay, because the batch may still run.
+    let follow_ups = |()| signal.follow_ups.list();
+    Some(decision.map(follow_ups).map_err(Outcome::from))
+}
+
 /// Reads a payload of a version.
 pub(super) type Read<P> = fn(&str, u32) -> Result<P, Failure>;
 

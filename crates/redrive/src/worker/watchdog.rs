@@ -14,8 +14,8 @@ use crate::pipeline::outcome::Outcome;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::RecvTimeoutError;
-use crate::worker::conclusion::decided;
 use crate::worker::gatherer::start_due;
+use crate::worker::handlers::decided;
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::queues::Queues;
 use crate::worker::settler::Message;
@@ -185,7 +185,7 @@ fn give_back(pool: &SlotPool, now: Instant) {
 /// Judges the jobs of an overdue handler. Keeps its decisions about jobs of a batch.
 fn conclude(context: &SlotContext, slot_state: &SlotState, run: &Run, now: Instant) {
     for running in run.jobs() {
-        let end = decided(running).unwrap_or_else(|| Err(Outcome::timed_out(run.deadline)));
+        let end = decided(&running.signal).unwrap_or_else(|| Err(Outcome::timed_out(run.deadline)));
         slot::conclude(context, slot_state, run, running, end, now);
         if let Some(open) = running.signal.transaction.get() {
             context.tell(Message::EndTransaction(*open));
