@@ -42,7 +42,7 @@ pub(crate) struct Consumed {
 }
 
 /// How many events are processed before the offset moves on.
-const BATCH: u64 = 100;
+const BATCH: usize = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => Box::new(stdin().lock()),
     };
     let source = format!("log:{}", name.as_deref().unwrap_or("stdin"));
-    let consumed = consume(log, &source, 0, &db, process)?;
+    let consumed = consume(log, &source, 0, &db)?;
     println!("{consumed:?}");
     Ok(())
 }
@@ -66,55 +66,40 @@ pub(crate) fn consume(
     source: &str,
     from: u64,
     db: &Database,
-    process: impl Fn(&OrderPlaced) -> Result<(), Box<dyn Error>>,
 ) -> Result<Consumed, Box<dyn Error>> {
     let mut consumed = Consumed {
         next_offset: from,
         ..Consumed::default()
     };
-    let mut failed: Vec<ForeignFailure> = Vec::new();
     // Bytes, not lines of text: an event that is not UTF-8 is just one more that fails.
     let events = (0..).zip(log.split(b'\n'));
-    for (offset, event) in events.skip_while(|(offset, _)| *offset < from) {
-        let event = event?;
-        let processed = match serde_json::from_slice::<OrderPlaced>(&event) {
-            Ok(order) => process(&order).map_err(|error| ("OrderRefused", error.to_string())),
-            Err(error) => Err(("Undecodable", error.to_string())),
-        };
-        match processed {
-            Ok(()) => consumed.processed += 1,
-            Err((class, message)) => {
+    let mut events = events.skip_while(|(offset, _)| *offset < from).peekable();
+    while events.peek().is_some() {
+        let (mut failed, mut next_offset) = (Vec::new(), consumed.next_offset);
+        for (offset, event) in events.by_ref().take(BATCH) {
+            let event = event?;
+            let processed = match serde_json::from_slice::<OrderPlaced>(&event) {
+                Ok(order) => process(&order).map_err(|error| ("OrderRefused", error.to_string())),
+                Err(error) => Err(("Undecodable", error.to_string())),
+            };
+            if let Err((class, message)) = processed {
                 let position = offset.to_string();
                 let event = ForeignFailure::new(source, position, "orders", "order.placed", event);
                 failed.push(event.error(class, message));
+            } else {
+                consumed.processed += 1;
             }
+            next_offset = offset + 1;
         }
-        if (offset + 1) % BATCH == 0 {
-            commit(&mut consumed, offset + 1, &mut failed, db)?;
-        }
-        consumed.next_offset = offset + 1;
+        consumed.captured += db.dlq().capture_many(failed.iter())?.len() as u64;
+        // Here the offset is committed to the broker, after what failed is kept.
+        consumed.next_offset = next_offset;
     }
-    let end = consumed.next_offset;
-    commit(&mut consumed, end, &mut failed, db)?;
     Ok(consumed)
 }
 
-/// Keeps what failed, and only then lets the offset move on.
-fn commit(
-    consumed: &mut Consumed,
-    next_offset: u64,
-    failed: &mut Vec<ForeignFailure>,
-    db: &Database,
-) -> Result<(), Box<dyn Error>> {
-    consumed.captured += db.dlq().capture_many(failed.iter())?.len() as u64;
-    failed.clear();
-    // Here the offset is committed to the broker.
-    consumed.next_offset = next_offset;
-    Ok(())
-}
-
 /// Processes one event.
-pub(crate) fn process(event: &OrderPlaced) -> Result<(), Box<dyn Error>> {
+fn process(event: &OrderPlaced) -> Result<(), Box<dyn Error>> {
     if event.cents <= 0 {
         return Err(format!("order {} costs {} cents", event.order, event.cents).into());
     }

@@ -19,8 +19,7 @@ fn a_stream_consumer_loses_no_event_and_captures_none_twice() {
         log.push(b'\n');
     }
     let consume = |from| {
-        let process = stream_consumer::process;
-        let consumed = stream_consumer::consume(&log[..], "log:orders", from, &db, process);
+        let consumed = stream_consumer::consume(&log[..], "log:orders", from, &db);
         let consumed = consumed.unwrap();
         (consumed.processed, consumed.captured, consumed.next_offset)
     };
