@@ -65,17 +65,11 @@ impl Settler<'_> {
             return Err(cause);
         }
         log::warn!("{}: releasing lease by lease: {cause:?}", self.state);
-        let (mut released, mut rejected) = (Vec::new(), None);
-        for lease in leases {
-            match self.try_release(Some(lease), started) {
-                Ok(more) => released.extend(more),
-                Err(error) => rejected = Some(error),
-            }
-        }
-        match rejected {
-            Some(error) => Err(error),
-            None => Ok(released),
-        }
+        let each = leases.into_iter();
+        let each = each.map(|lease| self.try_release(Some(lease), started));
+        // All of them, also after an error.
+        let each: Vec<Result<Vec<JobId>>> = each.collect();
+        Ok(each.into_iter().collect::<Result<Vec<_>>>()?.concat())
     }
 
     /// Releases one lease, or all of them.

@@ -54,9 +54,11 @@ impl Settler<'_> {
 
     /// Writes leases with one statement, or in parts if that fails, and postpones what cannot be written.
     fn write_leases(&mut self, mut leases: Vec<Account>, mut statement: Statement) {
-        let (all, mut answers) = (take_verdicts(&mut leases), Answers::of(&leases));
-        let mut parts: VecDeque<Arc<[Settlement]>> = match answers.one_was_lost {
-            // An earlier pass may have written some. A statement would write nothing of a lease beside those.
+        let all = take_verdicts(&mut leases);
+        // An earlier write of them may have taken effect.
+        let mut one_was_lost = leases.iter().any(|lease| lease.is_unanswered);
+        let mut parts: VecDeque<Arc<[Settlement]>> = match one_was_lost {
+            // A statement would write nothing of a lease beside what is written.
             true => all.chunks(1).map(Arc::from).collect(),
             false => [all].into(),
         };
@@ -64,7 +66,7 @@ impl Settler<'_> {
         while waits < MAX_WAITS
             && let Some(part) = parts.pop_front()
         {
-            let written = self.settle_acceptable(&part, &mut answers, statement);
+            let written = self.settle_acceptable(&part, &mut one_was_lost, statement);
             statement = Statement::Verdicts(LockWait::Short);
             let Err(error) = written else {
                 continue;
@@ -91,7 +93,7 @@ impl Settler<'_> {
         let (written, unwritten): (Vec<_>, Vec<_>) = leases.into_iter().partition(is_written);
         self.end(written);
         if let Some(cause) = cause.filter(|_| !unwritten.is_empty()) {
-            self.postpone(unwritten, &answers, &cause);
+            self.postpone(unwritten, one_was_lost, &cause);
         }
     }
 
@@ -100,10 +102,10 @@ impl Settler<'_> {
     fn settle_acceptable(
         &mut self,
         settlements: &Arc<[Settlement]>,
-        answers: &mut Answers,
+        one_was_lost: &mut bool,
         statement: Statement,
     ) -> Result<()> {
-        let settled = self.settle(settlements, answers, statement);
+        let settled = self.settle(settlements, one_was_lost, statement);
         let (Err(error), [one]) = (&settled, &**settlements) else {
             return settled;
         };
@@ -117,7 +119,7 @@ impl Settler<'_> {
             false => with_plain_report(one),
         };
         let statement = Statement::Verdicts(LockWait::Short);
-        let settled = self.settle(&[acceptable].into(), answers, statement);
+        let settled = self.settle(&[acceptable].into(), one_was_lost, statement);
         settled.inspect_err(|error| {
             log::error!("{state} job={job}: could not be settled: {error:#}");
         })
@@ -127,7 +129,7 @@ impl Settler<'_> {
     fn settle(
         &mut self,
         settlements: &Arc<[Settlement]>,
-        answers: &mut Answers,
+        one_was_lost: &mut bool,
         statement: Statement,
     ) -> Result<()> {
         let state = self.state;
@@ -136,8 +138,8 @@ impl Settler<'_> {
         let is_worth_it = |error: &Error| error.is_unavailable() && !error.is_locked();
         let mut lost: HashSet<_> = retry(state, self.until, is_worth_it, || {
             let (settlements, identity) = (Arc::clone(settlements), state.identity.clone());
-            let repeat = answers.repeat(state);
-            answers.note(self.call("settle jobs", move |session| {
+            let repeat = repeat(state, *one_was_lost);
+            let answer = self.call("settle jobs", move |session| {
                 let all = settlements.iter();
                 Ok(match statement {
                     Statement::Done => {
@@ -151,9 +153,11 @@ impl Settler<'_> {
                         all.map(key).filter(|key| !written.contains(key)).collect()
                     }
                 })
-            }))
+            });
+            *one_was_lost |= answer.as_ref().is_err_and(Error::is_lost);
+            answer
         })?;
-        if answers.repeat(state) == Repeat::Again {
+        if repeat(state, *one_was_lost) == Repeat::Again {
             // They were written before.
             lost.clear();
         }
@@ -176,7 +180,7 @@ impl Settler<'_> {
     }
 
     /// Keeps leases that could not be written. Gives them up if the worker cannot rely on them.
-    fn postpone(&mut self, leases: Vec<Account>, answers: &Answers, error: &Error) {
+    fn postpone(&mut self, leases: Vec<Account>, one_was_lost: bool, error: &Error) {
         let (state, now) = (self.state, Instant::now());
         if !state.trust.holds(now) {
             log::error!("{state}: verdicts could not be settled: {error:#}");
@@ -184,7 +188,7 @@ impl Settler<'_> {
         }
         log::warn!("{state}: verdicts not settled yet, retrying later: {error:#}");
         for mut lease in leases {
-            lease.is_unanswered |= answers.one_was_lost;
+            lease.is_unanswered |= one_was_lost;
             self.ledger.postpone(lease, now);
         }
     }
@@ -205,31 +209,12 @@ impl Settler<'_> {
     }
 }
 
-/// Whether an earlier write of these leases may have taken effect, because its answer was lost.
-struct Answers {
-    one_was_lost: bool,
-}
-
-impl Answers {
-    fn of(leases: &[Account]) -> Answers {
-        Answers {
-            one_was_lost: leases.iter().any(|lease| lease.is_unanswered),
-        }
-    }
-
-    /// Notes the answer of a write.
-    fn note<T>(&mut self, answer: Result<T>) -> Result<T> {
-        self.one_was_lost |= answer.as_ref().is_err_and(Error::is_lost);
-        answer
-    }
-
-    /// Whether a lease that the database lacks was settled by an earlier write. While the worker may rely on its leases,
-    /// nobody else ends them.
-    fn repeat(&self, state: &State) -> Repeat {
-        match self.one_was_lost && state.trust.holds(Instant::now()) {
-            true => Repeat::Again,
-            false => Repeat::First,
-        }
+/// Whether a lease that the database lacks was settled by an earlier write whose answer was lost. While the worker may rely
+/// on its leases, nobody else ends them.
+fn repeat(state: &State, one_was_lost: bool) -> Repeat {
+    match one_was_lost && state.trust.holds(Instant::now()) {
+        true => Repeat::Again,
+        false => Repeat::First,
     }
 }
 
