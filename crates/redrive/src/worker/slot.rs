@@ -154,7 +154,11 @@ fn run(
     let mut run = run_of(context, RunningJob::of(&first), &handler.options, started);
     run.others = others.iter().map(RunningJob::of).collect();
     let run = Arc::new(run);
-    show(state, slot_state, &run);
+    // Shown to the other threads before its handler runs. An operator may have cancelled a job that waited.
+    *lock(&slot_state.running) = Some(Arc::clone(&run));
+    for running in run.jobs().filter(|it| state.is_cancelled(it.meta.id)) {
+        running.signal.cancel_by_operator();
+    }
     if state.shared.stopping.is_set() {
         return leave_shown(context, slot_state, &run);
     }
@@ -258,16 +262,6 @@ fn run_of(
         first,
         others: Vec::new(),
         taken: AtomicU8::new(0),
-    }
-}
-
-/// Shows a run to the other threads, before its handler runs. An operator may have cancelled a job that waited.
-fn show(state: &State, slot_state: &SlotState, run: &Arc<Run>) {
-    *lock(&slot_state.running) = Some(Arc::clone(run));
-    for running in run.jobs() {
-        if state.is_cancelled(running.meta.id) {
-            running.signal.cancel_by_operator();
-        }
     }
 }
 
