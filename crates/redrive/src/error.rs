@@ -23,10 +23,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The kinds are private, so that new ones break no program. Use the predicates. `{:#}` displays the
 /// causes too, in one line. Where it says that *the database fails*, the database rejects a statement, cannot be
 /// reached, or does not answer in time. What an operation has committed in batches before an error stays.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Error(Box<Inner>);
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Inner {
     kind: Kind,
     message: String,
@@ -84,33 +84,32 @@ impl Error {
 
     /// The answer to a call that was sent did not arrive.
     pub(crate) fn lost(message: impl Into<String>) -> Error {
-        Error::new(Kind::Lost, message.into(), None)
+        Error::new(Kind::Lost, message)
     }
 
     /// Says also what the loss of the answer means.
     pub(crate) fn if_lost(mut self, note: &str) -> Error {
         if self.is_lost() {
-            self.0.message.push_str("; ");
-            self.0.message.push_str(note);
+            self.0.message = format!("{self}; {note}");
         }
         self
     }
 
     pub(crate) fn invalid(message: impl Into<String>) -> Error {
-        Error::new(Kind::Invalid, message.into(), None)
+        Error::new(Kind::Invalid, message)
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Error {
-        Error::new(Kind::Unavailable, message.into(), None)
+        Error::new(Kind::Unavailable, message)
     }
 
     /// The database is set up so that the operation would go wrong.
     pub(crate) fn refused(message: impl Into<String>) -> Error {
-        Error::new(Kind::Database, message.into(), None)
+        Error::new(Kind::Database, message)
     }
 
     pub(crate) fn migration_required(message: impl Into<String>) -> Error {
-        Error::new(Kind::MigrationRequired, message.into(), None)
+        Error::new(Kind::MigrationRequired, message)
     }
 
     /// Returns the last cause as text: what the server, the driver or the operating system said.
@@ -128,12 +127,9 @@ impl Error {
 
     /// Returns whether the server rolled a transaction back for the sake of another one.
     pub(crate) fn is_victim(&self) -> bool {
-        let conflicts = [
-            &SqlState::T_R_DEADLOCK_DETECTED,
-            &SqlState::T_R_SERIALIZATION_FAILURE,
-        ];
+        // A deadlock, or a failure to serialize.
         self.sql_state()
-            .is_some_and(|state| conflicts.contains(&state))
+            .is_some_and(|state| ["40P01", "40001"].contains(&state.code()))
     }
 
     /// Returns whether the call waited too long for a lock.
@@ -143,8 +139,7 @@ impl Error {
 
     /// Says also what to do.
     pub(crate) fn with_advice(mut self, advice: &str) -> Error {
-        self.0.message.push_str(": ");
-        self.0.message.push_str(advice);
+        self.0.message = format!("{self}: {advice}");
         self
     }
 
@@ -155,10 +150,9 @@ impl Error {
 
     /// Converts an error of the driver while connecting or migrating, which does not say to migrate.
     pub(crate) fn from_setup(doing: &str, source: postgres::Error) -> Error {
-        let kind = kind_of_source(&source);
-        let kind = match kind == Kind::MigrationRequired {
-            true => Kind::Database,
-            false => kind,
+        let kind = match kind_of_source(&source) {
+            Kind::MigrationRequired => Kind::Database,
+            kind => kind,
         };
         Error::of_kind(kind, doing, source)
     }
@@ -169,21 +163,21 @@ impl Error {
     }
 
     fn of_kind(kind: Kind, doing: &str, source: postgres::Error) -> Error {
-        let message = format!("could not {doing}");
-        let message = match kind {
-            Kind::MigrationRequired => format!(
-                "{message}: the schema `redrive` is missing or older than this program; run `redrive migrate`"
+        let error = Error::new(kind, format!("could not {doing}"));
+        let error = match kind == Kind::MigrationRequired {
+            true => error.with_advice(
+                "the schema `redrive` is missing or older than this program; run `redrive migrate`",
             ),
-            Kind::Invalid | Kind::Unavailable | Kind::Lost | Kind::Database => message,
+            false => error,
         };
-        Error::new(kind, message, Some(Arc::new(DriverError::from(source))))
+        error.caused_by(DriverError::from(source))
     }
 
-    fn new(kind: Kind, message: String, source: Option<Arc<dyn StdError + Send + Sync>>) -> Error {
+    fn new(kind: Kind, message: impl Into<String>) -> Error {
         Error(Box::new(Inner {
             kind,
-            message,
-            source,
+            message: message.into(),
+            source: None,
         }))
     }
 }
@@ -226,32 +220,23 @@ fn kind_of_driver(said: &str) -> Kind {
 
 /// Classifies a SQLSTATE.
 fn kind_of(state: &SqlState) -> Kind {
-    if [
-        SqlState::INVALID_SCHEMA_NAME,
-        SqlState::UNDEFINED_TABLE,
-        SqlState::UNDEFINED_COLUMN,
-        SqlState::UNDEFINED_FUNCTION,
-        SqlState::UNDEFINED_OBJECT,
-    ]
-    .contains(state)
-    {
-        return Kind::MigrationRequired;
-    }
-    // Waiting or another server helps: a lock, an object in use, a read-only standby, a transaction
-    // that was idle or took too long. Other members of their classes are refusals, such as that of
-    // a protection.
-    if ["55P03", "55006", "25006", "25P03", "25P04"].contains(&state.code()) {
-        return Kind::Unavailable;
-    }
-    // redrive never sends an invalid NULL, so class 23 is a CHECK that the input violated.
-    match state.code().get(..2).unwrap_or_default() {
-        "22" | "23" | "54" => Kind::Invalid,
-        // The end of the connection may hide a commit.
-        "08" => Kind::Lost,
-        "57" if state.code().starts_with("57P") => Kind::Lost,
-        // A rollback that can be retried, insufficient resources, a cancelled statement, system error.
-        "40" | "53" | "57" | "58" => Kind::Unavailable,
-        _ => Kind::Database,
+    match state.code() {
+        // An undefined schema, table, column, function or object.
+        "3F000" | "42P01" | "42703" | "42883" | "42704" => Kind::MigrationRequired,
+        // Waiting or another server helps: a lock, an object in use, a read-only standby, a transaction
+        // that was idle or took too long. Other members of their classes are refusals, such as that of
+        // a protection.
+        "55P03" | "55006" | "25006" | "25P03" | "25P04" => Kind::Unavailable,
+        // redrive never sends an invalid NULL, so class 23 is a CHECK that the input violated.
+        code => match code.get(..2).unwrap_or_default() {
+            "22" | "23" | "54" => Kind::Invalid,
+            // The end of the connection may hide a commit.
+            "08" => Kind::Lost,
+            "57" if code.starts_with("57P") => Kind::Lost,
+            // A rollback that can be retried, insufficient resources, a cancelled statement, system error.
+            "40" | "53" | "57" | "58" => Kind::Unavailable,
+            _ => Kind::Database,
+        },
     }
 }
 
@@ -267,22 +252,9 @@ impl fmt::Display for Error {
     }
 }
 
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Error")
-            .field("kind", &self.0.kind)
-            .field("message", &self.0.message)
-            .field("source", &self.0.source)
-            .finish()
-    }
-}
-
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0
-            .source
-            .as_deref()
-            .map(|source| source as &(dyn StdError + 'static))
+        Some(self.0.source.as_deref()?)
     }
 }
 

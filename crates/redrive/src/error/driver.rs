@@ -113,8 +113,6 @@ impl fmt::Display for DriverError {
 
 impl StdError for DriverError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.cause
-            .as_deref()
-            .map(|cause| cause as &(dyn StdError + 'static))
+        Some(self.cause.as_deref()?)
     }
 }
