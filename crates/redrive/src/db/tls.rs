@@ -1,5 +1,7 @@
 //! TLS with verification of the server, by rustls.
 
+use std::collections::BTreeMap;
+
 /// What to verify of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verification {
@@ -9,17 +11,8 @@ pub(crate) enum Verification {
     CertificateAndName,
 }
 
-/// The TLS options of a database URL.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TlsOptions {
-    pub(crate) mode: Option<String>,
-    /// A PEM file with the roots to trust. `None` or `system`: those of the operating system.
-    pub(crate) roots: Option<String>,
-    /// A PEM file with the client certificate and its chain.
-    pub(crate) certificate: Option<String>,
-    /// A PEM file with the key of the client certificate.
-    pub(crate) key: Option<String>,
-}
+/// The TLS options of a database URL by their names, which [`ConnectOptions`](crate::ConnectOptions) describes.
+pub(crate) type TlsOptions = BTreeMap<String, String>;
 
 /// Returns what to do about a refused server, for a cause that does not say it.
 pub(crate) fn advice(cause: &str) -> Option<&'static str> {
@@ -94,7 +87,8 @@ mod with_rustls {
     pub(crate) fn connector(trust: Verification, options: &TlsOptions) -> Result<TlsConnector> {
         let unusable = |error| Error::invalid("TLS cannot be set up").caused_by(error);
         let provider = Arc::new(ring::default_provider());
-        let roots = Arc::new(trusted(options.roots.as_deref())?);
+        let option = |name: &str| options.get(name).map(String::as_str);
+        let roots = Arc::new(trusted(option("sslrootcert").unwrap_or("system"))?);
         let chain = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
             .build()
             .map_err(|error| {
@@ -109,7 +103,7 @@ mod with_rustls {
                 .dangerous()
                 .with_custom_certificate_verifier(Arc::new(AnyName { chain })),
         };
-        let config = match (&options.certificate, &options.key) {
+        let config = match (option("sslcert"), option("sslkey")) {
             (None, None) => builder.with_no_client_auth(),
             (Some(certificate), Some(key)) => builder
                 .with_client_auth_cert(
@@ -122,13 +116,13 @@ mod with_rustls {
         Ok(TlsConnector::new(config))
     }
 
-    fn trusted(roots: Option<&str>) -> Result<RootCertStore> {
+    fn trusted(roots: &str) -> Result<RootCertStore> {
         let (found, whose) = match roots {
-            None | Some("system") => {
+            "system" => {
                 let found = rustls_native_certs::load_native_certs();
                 (found.certs, "the operating system")
             }
-            Some(file) => (certificates(file)?, file),
+            file => (certificates(file)?, file),
         };
         let mut store = RootCertStore::empty();
         let (good, _) = store.add_parsable_certificates(found);

@@ -103,7 +103,7 @@ impl FromStr for ConnectOptions {
                 config.host(&address.to_string());
             }
         }
-        let trust = decide(words.mode.as_deref(), &config)?;
+        let trust = decide(words.get("sslmode"), &config)?;
         config.ssl_mode(match trust {
             None => SslMode::Disable,
             Some(_) => SslMode::Require,
@@ -135,7 +135,7 @@ fn not_connected(error: postgres::Error) -> Error {
 }
 
 /// Decides what to verify. `None`: no TLS.
-fn decide(mode: Option<&str>, config: &Config) -> Result<Option<Verification>> {
+fn decide(mode: Option<&String>, config: &Config) -> Result<Option<Verification>> {
     let is_here = |host: &Host| match host {
         Host::Unix(_) => true,
         Host::Tcp(name) => {
@@ -149,7 +149,7 @@ fn decide(mode: Option<&str>, config: &Config) -> Result<Option<Verification>> {
         [] => (all_sockets, hosts.iter().all(is_here)),
         addresses => (false, addresses.iter().all(IpAddr::is_loopback)),
     };
-    match mode {
+    match mode.map(String::as_str) {
         Some("disable") => Ok(None),
         // A Unix socket never uses TLS.
         Some("require" | "verify-full" | "verify-ca") if are_sockets => Ok(None),
@@ -192,7 +192,7 @@ mod tests {
     fn decided(address: &str) -> Result<Option<Verification>> {
         let (rest, words) = tls_options::take(address)?;
         let config = Config::from_str(&rest).expect("an address");
-        decide(words.mode.as_deref(), &config)
+        decide(words.get("sslmode"), &config)
     }
 
     #[test]

@@ -7,21 +7,7 @@ use percent_encoding::percent_decode_str;
 use crate::db::tls::TlsOptions;
 use crate::error::{Error, Result};
 
-impl TlsOptions {
-    /// Stores a TLS option; the last value of a name counts. Returns false if it is none.
-    fn keep(&mut self, name: &str, value: &str) -> bool {
-        let place = match name {
-            "sslmode" => &mut self.mode,
-            "sslrootcert" => &mut self.roots,
-            "sslcert" => &mut self.certificate,
-            "sslkey" => &mut self.key,
-            // The driver refuses what it does not know.
-            _ => return false,
-        };
-        *place = Some(value.to_owned());
-        true
-    }
-}
+const NAMES: [&str; 4] = ["sslmode", "sslrootcert", "sslcert", "sslkey"];
 
 /// Returns the URL without the TLS options, and the options.
 pub(super) fn take(address: &str) -> Result<(String, TlsOptions)> {
@@ -47,8 +33,10 @@ fn of_url(url: &str) -> Result<(String, TlsOptions)> {
     let mut left = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if !options.keep(name, &decoded(value)?) {
-            left.push(format!("{name}={value}"));
+        match NAMES.contains(&name) {
+            // The last value counts.
+            true => drop(options.insert(name.to_owned(), decoded(value)?)),
+            false => left.push(format!("{name}={value}")),
         }
     }
     Ok((format!("{credentials}{before}?{}", left.join("&")), options))
@@ -73,8 +61,9 @@ fn of_words(text: &str) -> Result<(String, TlsOptions)> {
         let name = rest[..end].trim_end();
         let after = rest[end + 1..].trim_start();
         let (value, length) = value(after).ok_or_else(unreadable)?;
-        if !options.keep(name, &value) {
-            left.extend([name, "=", &after[..length], " "]);
+        match NAMES.contains(&name) {
+            true => drop(options.insert(name.to_owned(), value)),
+            false => left.extend([name, "=", &after[..length], " "]),
         }
         rest = after[length..].trim_start();
     }
@@ -101,36 +90,33 @@ fn value(text: &str) -> Option<(String, usize)> {
 mod tests {
     use super::*;
 
-    fn options(mode: Option<&str>, roots: Option<&str>) -> TlsOptions {
-        TlsOptions {
-            mode: mode.map(str::to_owned),
-            roots: roots.map(str::to_owned),
-            ..TlsOptions::default()
-        }
-    }
-
     #[test]
     fn tls_options_are_extracted_and_everything_else_stays() {
         const PLAIN: &str = "postgres://me@host/db?";
         let full = "postgres://me@host/db?sslmode=verify-full";
         let twice = "postgres://me@host/db?sslmode=disable&sslmode=verify-ca";
         for (address, left, expected) in [
-            ("postgres://me@host/db", PLAIN, options(None, None)),
-            (full, PLAIN, options(Some("verify-full"), None)),
+            ("postgres://me@host/db", PLAIN, ""),
+            (full, PLAIN, "sslmode=verify-full"),
             (
                 "postgres://host/db?connect_timeout=3&sslrootcert=%2Fetc%2Fca.pem&options=-c%20x",
                 "postgres://host/db?connect_timeout=3&options=-c%20x",
-                options(None, Some("/etc/ca.pem")),
+                "sslrootcert=/etc/ca.pem",
             ),
-            (twice, PLAIN, options(Some("verify-ca"), None)),
+            (twice, PLAIN, "sslmode=verify-ca"),
             (
                 r"host=db sslmode = disable password='a b\'c' sslrootcert=/my\ ca.pem dbname=x",
                 r"host=db password='a b\'c' dbname=x ",
-                options(Some("disable"), Some("/my ca.pem")),
+                "sslmode=disable sslrootcert=/my ca.pem",
             ),
         ] {
-            let taken = take(address).expect(address);
-            assert_eq!(taken, (left.to_owned(), expected), "{address}");
+            let (rest, options) = take(address).expect(address);
+            let options: Vec<String> = options
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            let taken = (&*rest, &*options.join(" "));
+            assert_eq!(taken, (left, expected), "{address}");
         }
     }
 }
