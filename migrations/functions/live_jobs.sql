@@ -167,8 +167,7 @@ END
 $$;
 
 -- Cancels a job, and writes the audit. Returns `dead` if it waited and is a letter now, with the cause `manual`; `asked` if a
--- worker runs it, or if it died because its handler `was_told`: whoever ends its lease does not return it; NULL: it is not
--- live.
+-- worker runs it, or if it died because its handler `was_told`: whoever ends its lease does not return it; or `not_live`.
 -- Locks: the row of the job, the letter of a redriven job; the row of the lease. It waits for a session that settles or
 -- reaps the lease, because only that one knows where the job is next. Index: the primary keys of jobs_delayed and
 -- dead_letters; unique_keys_by_job. It scans jobs and leases.
@@ -206,7 +205,7 @@ BEGIN
             RETURN 'asked';
         END IF;
         IF NOT EXISTS (SELECT FROM redrive.live_jobs j WHERE j.id = cancel_job.id) THEN
-            RETURN NULL;
+            RETURN 'not_live';
         END IF;
     END LOOP;
     RAISE EXCEPTION 'redrive: job % keeps moving; try again', cancel_job.id USING ERRCODE = 'lock_not_available';

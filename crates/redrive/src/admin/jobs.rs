@@ -59,17 +59,17 @@ row! {
     }
 }
 
-/// The outcome of a cancellation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Cancelled {
-    /// The job was waiting. It is a letter now, with the cause `manual`.
-    Dead,
-    /// The job is running. Its handler is signalled; unless it succeeds, the job becomes a
-    /// letter with the cause `manual`.
-    Asked,
-    /// The job is done, dead, or unknown.
-    NotLive,
+words! {
+    /// The outcome of a cancellation.
+    pub enum Cancelled is "outcome of a cancellation" {
+        /// The job was waiting. It is a letter now, with the cause `manual`.
+        Dead = "dead",
+        /// The job is running. Its handler is signalled; unless it succeeds, the job becomes a
+        /// letter with the cause `manual`.
+        Asked = "asked",
+        /// The job is done, dead, or unknown.
+        NotLive = "not_live",
+    }
 }
 
 /// Lists live jobs and changes waiting ones in bulk. Returned by [`Admin::jobs`].
@@ -141,22 +141,17 @@ impl Jobs<'_> {
         let doing = format!("cancel job {id}");
         let (id, operator) = (id.get(), operator.clone());
         // Both within one deadline.
-        let outcome: Option<String> = self.db.call(&doing.clone(), move |session| {
+        self.db.call(&doing.clone(), move |session| {
             let told = session.query(&doing, &sql::TELL_CANCELLED, &[&id])?;
             let (by, reason, was_told) = (operator.by(), operator.given_reason(), !told.is_empty());
             let given: [sql::Parameter<'_>; 4] = [&id, &by, &reason, &was_told];
-            let outcome: Option<String> =
-                session.query_one(&doing, &sql::CANCEL_JOB, &given)?.get(0);
+            let cancelled = session.query_one(&doing, &sql::CANCEL_JOB, &given)?;
+            let cancelled = Cancelled::from_row(&cancelled)?;
             // A worker may have taken the job meanwhile.
-            if !was_told && outcome.as_deref() == Some("asked") {
+            if !was_told && cancelled == Cancelled::Asked {
                 session.query(&doing, &sql::TELL_CANCELLED, &[&id])?;
             }
-            Ok(outcome)
-        })?;
-        Ok(match outcome.as_deref() {
-            Some("dead") => Cancelled::Dead,
-            Some(_) => Cancelled::Asked,
-            None => Cancelled::NotLive,
+            Ok(cancelled)
         })
     }
 }
