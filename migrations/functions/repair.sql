@@ -13,7 +13,7 @@
 -- `deaths` of a group and `failure_hours` are history: they count letters that are deleted, or in another group since.
 -- Every kind that it fixes is one audit record. It reads every job and letter, and needs READ COMMITTED.
 CREATE OR REPLACE FUNCTION redrive.repair(dry_run boolean DEFAULT true, person text DEFAULT NULL, reason text DEFAULT NULL)
-    RETURNS TABLE (finding text, places bigint, examples text[])
+    RETURNS TABLE (kind text, places bigint, examples text[])
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
 DECLARE
@@ -177,7 +177,7 @@ BEGIN
             INTO names FROM differences d;
         END CASE;
         CONTINUE WHEN coalesce(cardinality(names), 0) = 0;
-        finding := fault;
+        kind := fault;
         places := cardinality(names);
         examples := names[1:10];
         IF NOT dry_run THEN

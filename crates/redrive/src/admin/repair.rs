@@ -1,7 +1,5 @@
 //! Finds and repairs what points at a job that is gone, and totals that differ from the rows.
 
-use postgres::Row;
-
 use crate::db::admin::Admin;
 use crate::dlq::prelude::*;
 
@@ -11,16 +9,12 @@ row! {
     pub struct Fault {
         /// The kind: `sequence`, `letter`, `unique_key`, `group_slot`, `run`, `schedule`,
         /// `group_count` or `counter`. Newer schemas may have more.
-        pub kind: String => finding,
+        pub kind: String,
         /// The number of places.
         pub places: u64,
         /// Up to ten of them: an id, a key, a queue with its group, a name, or a total with its error.
         pub examples: Vec<String>,
     }
-}
-
-fn finding(row: &Row) -> Result<String> {
-    column(row, "finding")
 }
 
 impl Admin<'_> {
