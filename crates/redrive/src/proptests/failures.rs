@@ -33,18 +33,16 @@ impl StdError for Foreign {
 }
 
 fn foreign() -> impl Strategy<Value = Foreign> {
-    let wrapped = |cause, (text, is_shown)| Foreign {
-        text,
-        is_shown,
-        cause: Some(Box::new(cause)),
+    let wrap = |cause: Option<Foreign>, (text, is_shown)| {
+        let cause = cause.map(Box::new);
+        Some(Foreign {
+            text,
+            is_shown,
+            cause,
+        })
     };
-    let first = Foreign {
-        text: "first".to_owned(),
-        is_shown: true,
-        cause: None,
-    };
-    let links = vec((text(), any::<bool>()), 0..5);
-    links.prop_map(move |links| links.into_iter().fold(first.clone(), wrapped))
+    let links = vec((text(), any::<bool>()), 1..6);
+    links.prop_map(move |links| links.into_iter().fold(None, wrap).expect("a link"))
 }
 
 /// Whether the database can store it: no NUL, within the length limits.
