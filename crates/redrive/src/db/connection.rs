@@ -31,10 +31,11 @@ pub(crate) struct Statements(pub(super) HashMap<&'static str, Statement>);
 
 /// A connection that the library opened, with a deadline if it can have one.
 pub(crate) struct OwnConnection {
-    client: Client,
+    pub(super) client: Client,
     statements: Statements,
     deadline: Option<CallDeadline>,
-    is_discarded: bool,
+    /// Whether the pool must not give it to another call.
+    pub(super) is_discarded: bool,
 }
 
 impl OwnConnection {
@@ -45,15 +46,6 @@ impl OwnConnection {
             deadline,
             is_discarded: false,
         }
-    }
-
-    pub(crate) fn client(&mut self) -> &mut Client {
-        &mut self.client
-    }
-
-    /// Whether the pool must not give it to another call.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.is_discarded || self.client.is_closed()
     }
 }
 

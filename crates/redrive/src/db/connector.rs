@@ -125,15 +125,13 @@ impl r2d2::ManageConnection for Connector {
     }
 
     fn is_valid(&self, connection: &mut OwnConnection) -> Result<()> {
-        connection
-            .client()
-            .simple_query("")
-            .map(drop)
-            .map_err(|error| Error::from_postgres("use a connection", error))
+        let answer = connection.client.simple_query("");
+        answer.map_err(|error| Error::from_postgres("use a connection", error))?;
+        Ok(())
     }
 
     fn has_broken(&self, connection: &mut OwnConnection) -> bool {
-        connection.is_broken()
+        connection.is_discarded || connection.client.is_closed()
     }
 }
 
@@ -161,7 +159,7 @@ fn open_private(address: &ConnectOptions, until: Instant) -> Result<Option<OwnCo
         opened => opened?,
     };
     let answer = connection
-        .client()
+        .client
         .simple_query(ASKED)
         .map_err(|error| Error::from_postgres("check that a session is private", error))?;
     let is_private = answer.iter().any(|message| {
