@@ -97,19 +97,13 @@ impl AuditCommand {
     }
 }
 
-/// Adds what the records that are not on this page changed.
+/// Adds what the steps of a run that are not on this page changed.
 fn whole<'r>(mut lines: Vec<AuditLine<'r>>, db: &Database) -> Result<Vec<AuditLine<'r>>> {
-    let operations = lines.iter().filter_map(|line| match line.whole {
-        Whole::Operation(first) => Some(first),
-        Whole::Run(_) => None,
-    });
-    let totals = db.admin().audit_totals(&operations.collect::<Vec<_>>())?;
     for line in &mut lines {
-        let whole = match line.whole {
-            Whole::Operation(first) => totals.get(&first).copied(),
-            Whole::Run(run) => db.dlq().runs().get(RunId::new(run))?.map(|run| run.sent),
-        };
-        line.letters = whole.unwrap_or(line.letters);
+        if let Whole::Run(run) = line.whole {
+            let run = db.dlq().runs().get(RunId::new(run))?;
+            line.letters = run.map_or(line.letters, |run| run.sent);
+        }
     }
     Ok(lines)
 }

@@ -1,6 +1,5 @@
 //! The audit log: manual changes, their operators and reasons.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use serde_json::value::RawValue;
@@ -33,6 +32,9 @@ row! {
         pub filter: Option<Box<RawValue>>,
         /// The number of changed letters or jobs.
         pub letters: u64,
+        /// The number that all batches of the operation changed, of which each has a record. The `about` of a later one
+        /// names the first record as `batch_of`.
+        pub total: u64,
         /// Details such as the run, the group or the policy.
         pub about: Option<Box<RawValue>>,
     }
@@ -73,18 +75,6 @@ impl Admin<'_> {
                 &filter.limit.unwrap_or(50),
             ],
         )
-    }
-
-    /// Returns what all batches of operations changed, by the first record of each. The `about` of a record of a later
-    /// batch names that of the first one as `batch_of`.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub fn audit_totals(&self, operations: &[i64]) -> Result<BTreeMap<i64, u64>> {
-        let ask = self.db.ask_bulk();
-        let totals: Vec<(i64, u64)> =
-            ask.all("add up audit records", &sql::AUDIT_TOTALS, &[&operations])?;
-        Ok(totals.into_iter().collect())
     }
 
     /// Counts the records that [`prune_audit`](Admin::prune_audit) would delete. Changes nothing.

@@ -145,7 +145,6 @@ files {
     TELL_CANCELLED = "admin" / "tell_cancelled";
     LIST_JOBS = "admin" / "list_jobs";
     AUDIT = "admin" / "audit";
-    AUDIT_TOTALS = "admin" / "audit_totals";
     COUNT_PRUNABLE_AUDIT = "admin" / "count_prunable_audit";
     NOW = "admin" / "now";
     STATS = "admin" / "stats";

@@ -36,12 +36,12 @@ pub(super) fn lines(records: &[AuditRecord]) -> Vec<AuditLine<'_>> {
             Some(run) if record.verb == "redrive" => Whole::Run(run),
             Some(_) | None => Whole::Operation(number("batch_of").unwrap_or(record.id)),
         };
-        let letters = record.letters;
         match lines.iter_mut().find(|newer| newer.whole == whole) {
-            Some(newer) => newer.letters += letters,
+            Some(newer) if matches!(whole, Whole::Run(_)) => newer.letters += record.letters,
+            Some(_) => {}
             None => lines.push(AuditLine {
                 record,
-                letters,
+                letters: record.total,
                 whole,
             }),
         }
