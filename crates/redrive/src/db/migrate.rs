@@ -348,12 +348,10 @@ fn changed(ledger: &[Entry]) -> Vec<&'static File> {
         let is_ours = |one: &Entry| one.name == ours.name && one.checksum == checksum(ours.text);
         ledger.iter().any(is_ours)
     };
+    let changed = DEFINITIONS.iter().filter(|ours| !is_applied(ours));
     match is_of_newer(ledger) {
         true => Vec::new(),
-        false => DEFINITIONS
-            .iter()
-            .filter(|ours| !is_applied(ours))
-            .collect(),
+        false => changed.collect(),
     }
 }
 
@@ -417,14 +415,13 @@ fn examine(ledger: &[Entry]) -> Result<()> {
                     entry.name
                 )));
             }
-            Some(_) => {}
             None if entry.breaking => {
                 return Err(Error::refused(format!(
                     "the schema `redrive` has the breaking migration `{}` of a newer version; upgrade this program",
                     entry.name
                 )));
             }
-            None => {}
+            Some(_) | None => {}
         }
     }
     // Later migrations build on the missing one, so it cannot be applied after them.
