@@ -5,13 +5,13 @@
 //! same server writes both definitions, so they are equal on every version of PostgreSQL.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use postgres::error::SqlState;
 use uuid::Uuid;
 
 use crate::db::admin::Admin;
 use crate::db::migrate::{self, is_newer};
+use crate::db::row::read_all;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
@@ -70,10 +70,8 @@ fn drifts(session: &mut Session) -> Result<Vec<String>> {
             }
             _ => Error::from_postgres(DOING, error),
         })?;
-    let expected = objects(session, &other)?;
     // Reading the definition of a view locks its tables until the end of the transaction, so this is last.
-    let found = objects(session, SCHEMA)?;
-    Ok(compare(&expected, &found))
+    read_all(&session.query(DOING, &sql::SCHEMA_DRIFT, &[&other])?)
 }
 
 /// The name of the schema.
@@ -90,31 +88,4 @@ fn named(script: &str, other: &str) -> String {
             Some(_) | None => Cow::from(word),
         })
         .collect()
-}
-
-/// Objects and their definitions.
-type Objects = BTreeMap<String, String>;
-
-fn objects(session: &mut Session, schema: &str) -> Result<Objects> {
-    let rows = session.query(DOING, &sql::SCHEMA_OBJECTS, &[&schema])?;
-    Ok(rows
-        .iter()
-        .map(|row| (row.get("object"), row.get("definition")))
-        .collect())
-}
-
-/// Compares the objects. Pure.
-fn compare(expected: &Objects, found: &Objects) -> Vec<String> {
-    let differ = |(object, definition): (&String, &String)| {
-        let difference = match found.get(object) {
-            None => "is missing",
-            Some(same) if same == definition => return None,
-            Some(other) if other.ends_with(" DISABLED") => "is disabled",
-            Some(other) if other.ends_with(" INVALID") => "is invalid",
-            Some(other) if other.ends_with(" FOREIGN") => "belongs to another role than the schema",
-            Some(_) => "differs from the migrations",
-        };
-        Some(format!("{object} {difference}"))
-    };
-    expected.iter().filter_map(differ).collect()
 }

@@ -86,7 +86,7 @@ macro_rules! statements {
 statements! {
 files {
     SCHEMA_VERSION = "db" / "schema_version";
-    SCHEMA_OBJECTS = "db" / "schema_objects";
+    SCHEMA_DRIFT = "db" / "schema_drift";
     DURABILITY = "db" / "durability";
     OBSTACLES = "db" / "obstacles";
     ENQUEUE = "pipeline" / "enqueue";
