@@ -27,14 +27,6 @@ pub fn of_orders() -> LetterFilter {
     LetterFilter::new().queue("orders")
 }
 
-/// A filter that selects the audit records of an action.
-pub fn audits_of(verb: &str) -> AuditFilter {
-    AuditFilter {
-        verb: Some(verb.to_owned()),
-        ..AuditFilter::default()
-    }
-}
-
 /// Returns the payload of a letter.
 pub fn content(letter: &Letter) -> Option<&str> {
     letter.payload.as_ref().map(|json| json.get())

@@ -41,7 +41,7 @@ pub mod prelude;
 pub use at_once::{at_once, held_up};
 pub use cluster::Cluster;
 pub use database::{TestDatabase, server_url};
-pub use dead::{Dead, audits_of, content, maria, of_orders, only, outcomes};
+pub use dead::{Dead, content, maria, of_orders, only, outcomes};
 pub use expire::{Lost, ReapLimits, expire_leases, reap, reap_within};
 pub use exporter::{Asked, Exporter};
 pub use file::{TempFile, committed};

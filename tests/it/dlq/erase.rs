@@ -123,16 +123,13 @@ fn an_erased_tenant_leaves_only_a_record_that_it_happened() {
     no_drift(&db);
 
     // The audit keeps other tenants' conditions, also of tenant 420, and a record of the erasure.
-    let records = db.audit(&AuditFilter {
-        limit: Some(100),
-        ..AuditFilter::default()
-    });
+    let records = db.audit(&AuditFilter::new().limit(100));
     let filters = records.iter().filter_map(|record| record.filter.as_ref());
     let filters: String = filters.map(|filter| filter.get()).collect();
     lacks(&filters, "== 42)");
     has(&filters, "[erased]");
     has(&filters, "== 7)");
-    let erasures = db.audit(&audits_of("erase"));
+    let erasures = db.audit(&AuditFilter::new().verb("erase"));
     let [erasure] = &erasures[..] else {
         panic!("{erasures:?}")
     };
@@ -196,7 +193,7 @@ fn a_job_that_moves_during_an_erasure_is_erased() {
         assert_eq!(erased.jobs + erased.letters, 1, "{moving}");
         assert!(dlq.erasable(&tenant(42)).unwrap().is_empty(), "{moving}");
         no_drift(queue.database());
-        let records = queue.database().audit(&audits_of("erase"));
+        let records = queue.database().audit(&AuditFilter::new().verb("erase"));
         // Only that of the batch that erased.
         assert_eq!(records.len(), 1, "{moving}");
     }

@@ -49,10 +49,7 @@ fn calls_about_jobs_and_letters_take_any_duration() {
         let expiring = queue.enqueue_job(job().expires_in(time));
         let every = every.and_then(|every| schedules.set(&every, &by));
         let breaker = admin.open_breaker("api", Some(time), &by);
-        let since = AuditFilter {
-            since: Some(time),
-            ..AuditFilter::default()
-        };
+        let since = AuditFilter::new().since(time);
         let limited = queue.limit_rate(RateLimited::Queue, RateLimit::per(1, time), &by);
         for (call, result) in [
             ("delay", queue.enqueue_job(job().delay(time)).map(drop)),

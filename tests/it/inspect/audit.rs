@@ -6,7 +6,7 @@ use redrive_tests::prelude::*;
 fn an_operation_is_audited_with_operator_and_reason_newest_first() {
     let (_test, queue, _) = TestDatabase::with_letters(1);
     let db = queue.database();
-    assert!(db.audit(&AuditFilter::default()).is_empty());
+    assert!(db.audit(&AuditFilter::new()).is_empty());
     let group = db.groups(&GroupFilter::new())[0].id;
     let operator = Operator::new("maria@ops").reason("fixed\0 in 1.4");
     for (state, operator) in [
@@ -16,7 +16,7 @@ fn an_operation_is_audited_with_operator_and_reason_newest_first() {
         let set = db.dlq().groups().set_state(group, state, &operator);
         assert!(set.unwrap());
     }
-    let acts = db.audit(&AuditFilter::default());
+    let acts = db.audit(&AuditFilter::new());
     let verbs: Vec<&str> = acts.iter().map(|operator| &*operator.verb).collect();
     assert_eq!(verbs, ["reopen_group", "resolve_group"]);
     assert_eq!(acts[0].person.as_deref(), None);
@@ -29,22 +29,13 @@ fn an_operation_is_audited_with_operator_and_reason_newest_first() {
     assert_eq!(about, format!("{{\"group\": {group}}}"));
     assert!(!resolved.role.is_empty());
 
-    assert_eq!(db.audit(&audits_of("resolve_group")).len(), 1);
-    let last = db.audit(&AuditFilter {
-        limit: Some(1),
-        ..AuditFilter::default()
-    });
+    assert_eq!(db.audit(&AuditFilter::new().verb("resolve_group")).len(), 1);
+    let last = db.audit(&AuditFilter::new().limit(1));
     assert_eq!(last[0].verb, "reopen_group");
-    let page = db.audit(&AuditFilter {
-        before: Some(acts[0].id),
-        ..AuditFilter::default()
-    });
+    let page = db.audit(&AuditFilter::new().before(acts[0].id));
     assert_eq!(page[0].id, resolved.id);
     for (age, records) in [(HOUR, 2), (Duration::ZERO, 0)] {
-        let since = AuditFilter {
-            since: Some(age),
-            ..AuditFilter::default()
-        };
+        let since = AuditFilter::new().since(age);
         assert_eq!(db.audit(&since).len(), records, "{age:?}");
     }
 }
@@ -101,7 +92,7 @@ fn audit_rows_cannot_be_changed_or_deleted() {
     ] {
         client.refuses(statement, &[], "redrive: the audit is append-only");
     }
-    assert_eq!(test.open().audit(&AuditFilter::default()).len(), 1);
+    assert_eq!(test.open().audit(&AuditFilter::new()).len(), 1);
 }
 
 /// Inserts a record that is this many days old.
@@ -119,14 +110,14 @@ fn old_audit_records_are_pruned_with_a_record() {
     let prune = "prune --audit --older-than 365d";
     test.run(prune).shows("2 audit records, older than");
     let verbs = || -> Vec<String> {
-        let records = test.open().audit(&AuditFilter::default());
+        let records = test.open().audit(&AuditFilter::new());
         records.into_iter().map(|record| record.verb).collect()
     };
     assert_eq!(verbs().len(), 3);
     test.run(format!("{prune} --reason 'policy 9' --yes"))
         .prints("2 audit records pruned\n");
     assert_eq!(verbs(), ["prune_audit", "young"]);
-    let record = &test.open().audit(&AuditFilter::default())[0];
+    let record = &test.open().audit(&AuditFilter::new())[0];
     assert_eq!(record.reason.as_deref(), Some("policy 9"));
     has(record.about.as_ref().unwrap().get(), r#""records": 2"#);
     // The path is closed again.
@@ -146,5 +137,5 @@ fn recent_audit_records_cannot_be_pruned() {
     // It compares as 30 days, and ends in three weeks.
     let odd = "SELECT redrive.prune_audit('-120 months 3630 days')";
     assert_eq!(test.client().ask::<i64>(odd, &[]), 0);
-    assert_eq!(test.open().audit(&AuditFilter::default()).len(), 1);
+    assert_eq!(test.open().audit(&AuditFilter::new()).len(), 1);
 }

@@ -63,12 +63,11 @@ impl AuditCommand {
         if let Some(AuditSubcommand::Counters) = self.subcommand {
             return check_counters(cx);
         }
-        let filter = AuditFilter {
-            since: self.since,
-            verb: self.verb.clone(),
-            before: self.before,
-            limit: Some(self.limit + 1),
-        };
+        let filter = AuditFilter::new()
+            .limit(self.limit + 1)
+            .with(self.since, AuditFilter::since)
+            .with(self.verb.as_ref(), AuditFilter::verb)
+            .with(self.before, AuditFilter::before);
         let db = cx.database()?;
         let mut records = db.admin().audit(&filter)?;
         let more = More::after(self.limit, "records", &mut records, |last| {

@@ -40,23 +40,45 @@ row! {
     }
 }
 
-/// Selects audit records. The default selects all of them.
-///
-/// ```
-/// use redrive::admin::AuditFilter;
-///
-/// let discards = AuditFilter { verb: Some("discard".to_owned()), ..AuditFilter::default() };
-/// ```
+/// Selects audit records. An empty filter selects all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
 pub struct AuditFilter {
-    /// Records younger than this, by the database's clock.
-    pub since: Option<Duration>,
-    /// Records of this action.
-    pub verb: Option<String>,
-    /// Records before this number: the next page.
-    pub before: Option<i64>,
-    /// At most this many records. Defaults to 50.
-    pub limit: Option<u64>,
+    since: Option<Duration>,
+    verb: Option<String>,
+    before: Option<i64>,
+    limit: Option<u64>,
+}
+
+impl AuditFilter {
+    /// Selects all records.
+    pub fn new() -> AuditFilter {
+        AuditFilter::default()
+    }
+
+    /// Selects records younger than `ago`, by the database's clock.
+    pub fn since(mut self, ago: Duration) -> AuditFilter {
+        self.since = Some(ago);
+        self
+    }
+
+    /// Selects records of this action.
+    pub fn verb(mut self, verb: impl Into<String>) -> AuditFilter {
+        self.verb = Some(verb.into());
+        self
+    }
+
+    /// Selects records before this number: the next page.
+    pub fn before(mut self, id: i64) -> AuditFilter {
+        self.before = Some(id);
+        self
+    }
+
+    /// Selects at most `limit` records. Defaults to 50.
+    pub fn limit(mut self, limit: u64) -> AuditFilter {
+        self.limit = Some(limit);
+        self
+    }
 }
 
 impl Admin<'_> {
