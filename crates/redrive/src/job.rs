@@ -1,6 +1,7 @@
 //! Jobs and failures as values. Nothing in this stage performs I/O.
 
 pub(crate) mod words;
+pub(crate) mod setters;
 pub(crate) mod id;
 pub(crate) mod name;
 pub(crate) mod printable;

@@ -37,6 +37,7 @@ mod library {
 
     pub(crate) mod job {
         pub(crate) mod words;
+        pub(crate) mod setters;
         pub(crate) mod id;
         pub(crate) mod name;
         pub(crate) mod printable;

@@ -56,28 +56,18 @@ impl AuditFilter {
         AuditFilter::default()
     }
 
-    /// Selects records younger than `ago`, by the database's clock.
-    pub fn since(mut self, ago: Duration) -> AuditFilter {
-        self.since = Some(ago);
-        self
-    }
+    setters! {
+        /// Selects records younger than `ago`, by the database's clock.
+        pub fn since(self, ago: Duration) => self.since = Some(ago);
 
-    /// Selects records of this action.
-    pub fn verb(mut self, verb: impl Into<String>) -> AuditFilter {
-        self.verb = Some(verb.into());
-        self
-    }
+        /// Selects records of this action.
+        pub fn verb(self, verb: impl Into<String>) => self.verb = Some(verb.into());
 
-    /// Selects records before this number: the next page.
-    pub fn before(mut self, id: i64) -> AuditFilter {
-        self.before = Some(id);
-        self
-    }
+        /// Selects records before this number: the next page.
+        pub fn before(self, id: i64) => self.before = Some(id);
 
-    /// Selects at most `limit` records. Defaults to 50.
-    pub fn limit(mut self, limit: u64) -> AuditFilter {
-        self.limit = Some(limit);
-        self
+        /// Selects at most `limit` records. Defaults to 50.
+        pub fn limit(self, limit: u64) => self.limit = Some(limit);
     }
 }
 

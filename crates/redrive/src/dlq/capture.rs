@@ -137,20 +137,17 @@ impl ForeignFailure {
         }
     }
 
-    /// Sets the content type of the bytes. Defaults to `application/json`.
-    pub fn content_type(mut self, content_type: impl Into<String>) -> ForeignFailure {
-        self.content_type = Some(clip(content_type.into(), 1024));
-        self
-    }
+    setters! {
+        /// Sets the content type of the bytes. Defaults to `application/json`.
+        pub fn content_type(self, content_type: impl Into<String>) =>
+            self.content_type = Some(clip(content_type.into(), 1024));
 
-    /// Adds a header of the event.
-    ///
-    /// The job of the letter carries the headers, and `redrive-source` and `redrive-position` with
-    /// where the event came from, if all fit into 64 KiB.
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> ForeignFailure {
-        self.headers
-            .insert(clip(name.into(), 1024), clip(value.into(), 8192));
-        self
+        /// Adds a header of the event.
+        ///
+        /// The job of the letter carries the headers, and `redrive-source` and `redrive-position` with
+        /// where the event came from, if all fit into 64 KiB.
+        pub fn header(self, name: impl Into<String>, value: impl Into<String>) =>
+            self.headers.insert(clip(name.into(), 1024), clip(value.into(), 8192));
     }
 
     /// Sets the error: a class to group by and a message.
@@ -160,29 +157,20 @@ impl ForeignFailure {
         self
     }
 
-    /// Sets the error detail, such as a backtrace or a response.
-    pub fn detail(mut self, detail: impl Into<String>) -> ForeignFailure {
-        self.error_detail = Some(clip(detail.into(), 65536));
-        self
-    }
+    setters! {
+        /// Sets the error detail, such as a backtrace or a response.
+        pub fn detail(self, detail: impl Into<String>) =>
+            self.error_detail = Some(clip(detail.into(), 65536));
 
-    /// Sets the group key that the job gets when the letter is redriven: 1 to 200 bytes.
-    pub fn group_key(mut self, key: impl Into<String>) -> ForeignFailure {
-        self.group_key = Some(key.into());
-        self
-    }
+        /// Sets the group key that the job gets when the letter is redriven: 1 to 200 bytes.
+        pub fn group_key(self, key: impl Into<String>) => self.group_key = Some(key.into());
 
-    /// Sets the key of the failure group, instead of the message. Keeps at most 256 characters.
-    pub fn failure_key(mut self, key: impl Into<String>) -> ForeignFailure {
-        self.failure_key = Some(key.into());
-        self
-    }
+        /// Sets the key of the failure group, instead of the message. Keeps at most 256 characters.
+        pub fn failure_key(self, key: impl Into<String>) => self.failure_key = Some(key.into());
 
-    /// Sets the past of an exported letter. A new letter keeps it; a position that was captured
-    /// before ignores it. Requires the role `operator`.
-    pub fn past(mut self, past: LetterPast) -> ForeignFailure {
-        self.letter = Some(Box::new(past));
-        self
+        /// Sets the past of an exported letter. A new letter keeps it; a position that was captured
+        /// before ignores it. Requires the role `operator`.
+        pub fn past(self, past: LetterPast) => self.letter = Some(Box::new(past));
     }
 
     /// Returns its bytes, with those of the texts that may be as large.

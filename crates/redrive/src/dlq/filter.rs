@@ -17,6 +17,7 @@ use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::payload::Json;
+use crate::job::setters::setters;
 
 pub use conditions::stored_conditions;
 pub use fields::filter_keys;
@@ -114,17 +115,13 @@ impl<F: Fields> Filter<F> {
         Ok(self)
     }
 
-    /// Starts a list after this id: the next page. Only `list` accepts it, and a list of letters fails if that letter
-    /// is gone.
-    pub fn after(mut self, id: JobId) -> Filter<F> {
-        self.after = Some(id);
-        self
-    }
+    setters! {
+        /// Starts a list after this id: the next page. Only `list` accepts it, and a list of letters fails if that letter
+        /// is gone.
+        pub fn after(self, id: JobId) => self.after = Some(id);
 
-    /// Selects at most this many. Defaults to 50 for `list`, otherwise to no limit.
-    pub fn limit(mut self, limit: u64) -> Filter<F> {
-        self.limit = Some(limit);
-        self
+        /// Selects at most this many. Defaults to 50 for `list`, otherwise to no limit.
+        pub fn limit(self, limit: u64) => self.limit = Some(limit);
     }
 
     /// Narrows the filter by a text that is exactly one condition, such as one argument of a shell.

@@ -89,34 +89,23 @@ impl GroupFilter {
         GroupFilter::default()
     }
 
-    /// Selects the groups with these ids.
-    pub fn ids(mut self, ids: impl IntoIterator<Item = GroupId>) -> GroupFilter {
-        self.ids = Some(ids.into_iter().collect());
-        self
-    }
+    setters! {
+        /// Selects the groups with these ids.
+        pub fn ids(self, ids: impl IntoIterator<Item = GroupId>) =>
+            self.ids = Some(ids.into_iter().collect());
 
-    /// Selects groups of this queue.
-    pub fn queue(mut self, queue: impl Into<String>) -> GroupFilter {
-        self.queue = Some(queue.into());
-        self
-    }
+        /// Selects groups of this queue.
+        pub fn queue(self, queue: impl Into<String>) => self.queue = Some(queue.into());
 
-    /// Selects groups in one of these states.
-    pub fn states(mut self, states: impl IntoIterator<Item = GroupState>) -> GroupFilter {
-        self.states = Some(states.into_iter().collect());
-        self
-    }
+        /// Selects groups in one of these states.
+        pub fn states(self, states: impl IntoIterator<Item = GroupState>) =>
+            self.states = Some(states.into_iter().collect());
 
-    /// Selects groups with open or quarantined letters.
-    pub fn waiting(mut self) -> GroupFilter {
-        self.waiting = true;
-        self
-    }
+        /// Selects groups with open or quarantined letters.
+        pub fn waiting(self) => self.waiting = true;
 
-    /// Selects at most `limit` groups. Defaults to 50.
-    pub fn limit(mut self, limit: u64) -> GroupFilter {
-        self.limit = Some(limit);
-        self
+        /// Selects at most `limit` groups. Defaults to 50.
+        pub fn limit(self, limit: u64) => self.limit = Some(limit);
     }
 }
 

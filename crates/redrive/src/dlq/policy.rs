@@ -50,35 +50,25 @@ impl Policy {
         }
     }
 
-    /// Sets the letters per tick: 1 to 10,000. Defaults to 50.
-    pub fn batch(mut self, batch: u32) -> Policy {
-        self.batch = batch;
-        self
-    }
+    setters! {
+        /// Sets the letters per tick: 1 to 10,000. Defaults to 50.
+        pub fn batch(self, batch: u32) => self.batch = batch;
 
-    /// Sets the generation at which the policy leaves a letter open for an operator: 1 to 100,000. Defaults to 10.
-    ///
-    /// Redrives by operators count too.
-    pub fn generations(mut self, most: u32) -> Policy {
-        self.generations = most;
-        self
-    }
+        /// Sets the generation at which the policy leaves a letter open for an operator: 1 to 100,000. Defaults to 10.
+        ///
+        /// Redrives by operators count too.
+        pub fn generations(self, most: u32) => self.generations = most;
 
-    /// Sets the factor by which a letter's delay grows with each generation: 1 to 100. Defaults to 1, so that a letter is
-    /// redriven at every tick.
-    ///
-    /// With 2 and hourly ticks, a letter that keeps dying is redriven after one hour, two hours, four hours, and so on. The
-    /// first delay is the interval of the schedule, or one hour if it has a cron line; the longest is 7 days, or a longer
-    /// interval.
-    pub fn growth(mut self, growth: f64) -> Policy {
-        self.growth = growth;
-        self
-    }
+        /// Sets the factor by which a letter's delay grows with each generation: 1 to 100. Defaults to 1, so that a letter is
+        /// redriven at every tick.
+        ///
+        /// With 2 and hourly ticks, a letter that keeps dying is redriven after one hour, two hours, four hours, and so on. The
+        /// first delay is the interval of the schedule, or one hour if it has a cron line; the longest is 7 days, or a longer
+        /// interval.
+        pub fn growth(self, growth: f64) => self.growth = growth;
 
-    /// Redrives nothing: the history of the schedule and the audit log tell how many letters each tick would redrive.
-    pub fn count_only(mut self) -> Policy {
-        self.counts_only = true;
-        self
+        /// Redrives nothing: the history of the schedule and the audit log tell how many letters each tick would redrive.
+        pub fn count_only(self) => self.counts_only = true;
     }
 
     /// Returns the filter as a parameter. `redrive.set_policy` checks the numbers.

@@ -15,4 +15,5 @@ pub(crate) use crate::job::job::JobId;
 pub(crate) use crate::job::name;
 pub(crate) use crate::job::operator::Operator;
 pub(crate) use crate::job::payload::Json;
+pub(crate) use crate::job::setters::setters;
 pub(crate) use crate::job::words::words;

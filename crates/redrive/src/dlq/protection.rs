@@ -28,17 +28,13 @@ impl Protection {
         }
     }
 
-    /// Requires the approval of a second operator for runs with more letters than this. Each program chooses the name of
-    /// its [`Operator`] itself.
-    pub fn approve_above(mut self, letters: u64) -> Protection {
-        self.approve_above = Some(letters);
-        self
-    }
+    setters! {
+        /// Requires the approval of a second operator for runs with more letters than this. Each program chooses the name of
+        /// its [`Operator`] itself.
+        pub fn approve_above(self, letters: u64) => self.approve_above = Some(letters);
 
-    /// Lets only this database role and its members redrive. Repeat it for several roles.
-    pub fn role(mut self, role: impl Into<String>) -> Protection {
-        self.roles.push(role.into());
-        self
+        /// Lets only this database role and its members redrive. Repeat it for several roles.
+        pub fn role(self, role: impl Into<String>) => self.roles.push(role.into());
     }
 }
 

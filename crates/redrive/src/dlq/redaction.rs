@@ -42,37 +42,24 @@ impl Redaction {
         Redaction::default()
     }
 
-    /// Limits the redaction to this queue.
-    pub fn queue(mut self, queue: impl Into<String>) -> Redaction {
-        self.queue = Some(queue.into());
-        self
-    }
+    setters! {
+        /// Limits the redaction to this queue.
+        pub fn queue(self, queue: impl Into<String>) => self.queue = Some(queue.into());
 
-    /// Limits the redaction to this kind.
-    pub fn kind(mut self, kind: impl Into<String>) -> Redaction {
-        self.kind = Some(kind.into());
-        self
-    }
+        /// Limits the redaction to this kind.
+        pub fn kind(self, kind: impl Into<String>) => self.kind = Some(kind.into());
 
-    /// Removes the payload value at this JSON pointer, such as `/card/number`, `/cards/0` or
-    /// `/cards/*/number`.
-    pub fn path(mut self, pointer: impl Into<String>) -> Redaction {
-        self.paths.push(pointer.into());
-        self
-    }
+        /// Removes the payload value at this JSON pointer, such as `/card/number`, `/cards/0` or
+        /// `/cards/*/number`.
+        pub fn path(self, pointer: impl Into<String>) => self.paths.push(pointer.into());
 
-    /// Removes text that matches this regular expression.
-    pub fn pattern(mut self, pattern: impl Into<String>) -> Redaction {
-        self.patterns.push(pattern.into());
-        self
-    }
+        /// Removes text that matches this regular expression.
+        pub fn pattern(self, pattern: impl Into<String>) => self.patterns.push(pattern.into());
 
-    /// Keeps the JSON types of payload values, for handlers that could not decode a text: numbers
-    /// become 0, booleans false, arrays and objects empty. Defaults to `[redacted]` for every
-    /// type.
-    pub fn keep_types(mut self) -> Redaction {
-        self.keep_types = true;
-        self
+        /// Keeps the JSON types of payload values, for handlers that could not decode a text: numbers
+        /// become 0, booleans false, arrays and objects empty. Defaults to `[redacted]` for every
+        /// type.
+        pub fn keep_types(self) => self.keep_types = true;
     }
 }
 

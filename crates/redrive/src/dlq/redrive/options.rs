@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::job::setters::setters;
+
 /// The options of a redrive.
 ///
 /// ```
@@ -27,36 +29,23 @@ impl RedriveOptions {
         RedriveOptions::default()
     }
 
-    /// Sends the letters to another queue, which they keep.
-    pub fn to_queue(mut self, queue: impl Into<String>) -> RedriveOptions {
-        self.to_queue = Some(queue.into());
-        self
-    }
+    setters! {
+        /// Sends the letters to another queue, which they keep.
+        pub fn to_queue(self, queue: impl Into<String>) => self.to_queue = Some(queue.into());
 
-    /// Sets the priority. Within a priority, redriven jobs run after new ones; with a higher priority
-    /// they go first.
-    pub fn priority(mut self, priority: i16) -> RedriveOptions {
-        self.priority = Some(priority);
-        self
-    }
+        /// Sets the priority. Within a priority, redriven jobs run after new ones; with a higher priority
+        /// they go first.
+        pub fn priority(self, priority: i16) => self.priority = Some(priority);
 
-    /// Sets the attempts per letter.
-    pub fn max_attempts(mut self, attempts: u32) -> RedriveOptions {
-        self.max_attempts = Some(attempts);
-        self
-    }
+        /// Sets the attempts per letter.
+        pub fn max_attempts(self, attempts: u32) => self.max_attempts = Some(attempts);
 
-    /// Sets the delay before the jobs become ready, by the database's clock. Defaults to none. At
-    /// most ten years, rounded up to milliseconds.
-    pub fn delay(mut self, delay: Duration) -> RedriveOptions {
-        self.delay = (!delay.is_zero()).then_some(delay);
-        self
-    }
+        /// Sets the delay before the jobs become ready, by the database's clock. Defaults to none. At
+        /// most ten years, rounded up to milliseconds.
+        pub fn delay(self, delay: Duration) => self.delay = (!delay.is_zero()).then_some(delay);
 
-    /// Also redrives quarantined letters, and letters whose payload was redacted, which go back
-    /// without the redacted values. Requires a [reason](crate::Operator::reason).
-    pub fn force(mut self) -> RedriveOptions {
-        self.force = true;
-        self
+        /// Also redrives quarantined letters, and letters whose payload was redacted, which go back
+        /// without the redacted values. Requires a [reason](crate::Operator::reason).
+        pub fn force(self) => self.force = true;
     }
 }

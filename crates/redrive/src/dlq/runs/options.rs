@@ -40,50 +40,35 @@ impl RunOptions {
         }
     }
 
-    /// Sets the queue, priority and attempts that the letters are redriven with.
-    pub fn letters(mut self, letters: RedriveOptions) -> RunOptions {
-        self.letters = letters;
-        self
-    }
+    setters! {
+        /// Sets the queue, priority and attempts that the letters are redriven with.
+        pub fn letters(self, letters: RedriveOptions) => self.letters = letters;
 
-    /// Sets the letters per second, 1 to 1,000,000. Defaults to 100.
-    pub fn rate(mut self, per_second: u32) -> RunOptions {
-        self.rate = Some(per_second);
-        self
-    }
+        /// Sets the letters per second, 1 to 1,000,000. Defaults to 100.
+        pub fn rate(self, per_second: u32) => self.rate = Some(per_second);
 
-    /// Sends the letters as fast as the database accepts them, while live jobs wait no more than twice as long as at the
-    /// start of the run.
-    pub fn unthrottled(mut self) -> RunOptions {
-        self.rate = None;
-        self
-    }
+        /// Sends the letters as fast as the database accepts them, while live jobs wait no more than twice as long as at the
+        /// start of the run.
+        pub fn unthrottled(self) => self.rate = None;
 
-    /// Sends this many letters first and continues only if they recover.
-    ///
-    /// Two larger stages follow, of four and sixteen times as many letters, then the rest at the
-    /// full rate. The run halts when more than the [tolerated](RunOptions::tolerate) share of a
-    /// stage dies again. Defaults to 0: no canary.
-    pub fn canary(mut self, letters: u32) -> RunOptions {
-        self.canary = letters;
-        self
-    }
+        /// Sends this many letters first and continues only if they recover.
+        ///
+        /// Two larger stages follow, of four and sixteen times as many letters, then the rest at the
+        /// full rate. The run halts when more than the [tolerated](RunOptions::tolerate) share of a
+        /// stage dies again. Defaults to 0: no canary.
+        pub fn canary(self, letters: u32) => self.canary = letters;
 
-    /// Selects only these of the matching letters, such as those that passed
-    /// [validation](crate::dlq::Dlq::validate_each). Defaults to all.
-    ///
-    /// The filter of the run does not contain the ids, so that it stays readable.
-    pub fn only(mut self, letters: impl IntoIterator<Item = JobId>) -> RunOptions {
-        self.only = Some(letters.into_iter().collect());
-        self
-    }
+        /// Selects only these of the matching letters, such as those that passed
+        /// [validation](crate::dlq::Dlq::validate_each). Defaults to all.
+        ///
+        /// The filter of the run does not contain the ids, so that it stays readable.
+        pub fn only(self, letters: impl IntoIterator<Item = JobId>) =>
+            self.only = Some(letters.into_iter().collect());
 
-    /// Sets the percentage of letters that may die again, 0 to 100. Defaults to 10. With 100, all letters are sent.
-    ///
-    /// The run halts when more of at least 20 outcomes are deaths: of all outcomes at first, later
-    /// of the last 200. A canary and its ramp halt with fewer, because their stages are samples themselves.
-    pub fn tolerate(mut self, percent: u8) -> RunOptions {
-        self.tolerated = percent;
-        self
+        /// Sets the percentage of letters that may die again, 0 to 100. Defaults to 10. With 100, all letters are sent.
+        ///
+        /// The run halts when more of at least 20 outcomes are deaths: of all outcomes at first, later
+        /// of the last 200. A canary and its ramp halt with fewer, because their stages are samples themselves.
+        pub fn tolerate(self, percent: u8) => self.tolerated = percent;
     }
 }
