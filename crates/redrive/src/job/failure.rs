@@ -13,6 +13,7 @@ use crate::job::deciding_error::{ErrorRule, Mark, boxed, class_of};
 use crate::job::disposition::Disposition;
 use crate::job::error_report::{ErrorReport, MAX_CLASS_BYTES, MAX_DETAIL_BYTES, clip};
 use crate::job::name;
+use crate::job::setters::setters;
 
 /// A failed attempt: an error and what should happen next.
 ///
@@ -188,27 +189,24 @@ impl Failure {
         self
     }
 
-    /// Sets the class of the error, which determines its failure group. Defaults to the type of the
-    /// converted error.
-    pub fn class(mut self, class: impl Into<String>) -> Failure {
-        self.report.class = clip(class.into(), MAX_CLASS_BYTES).into();
-        self
-    }
+    setters! {
+        /// Sets the class of the error, which determines its failure group. Defaults to the type of the
+        /// converted error.
+        pub fn class(self, class: impl Into<String>) =>
+            self.report.class = clip(class.into(), MAX_CLASS_BYTES).into();
 
-    /// Sets the key of the failure group, in place of the message and the stack trace.
-    ///
-    /// Failures of the same queue, kind and class with the same key are one group, whatever they say.
-    /// Defaults to the masked message. Keeps up to 100 characters and drops control characters; an
-    /// empty key has no effect.
-    ///
-    /// ```
-    /// use redrive::Failure;
-    ///
-    /// let _ = Failure::retry("carrier answered: maintenance until Tuesday").failure_key("carrier closed");
-    /// ```
-    pub fn failure_key(mut self, key: impl Into<String>) -> Failure {
-        self.report.key = name::kept(&key.into());
-        self
+        /// Sets the key of the failure group, in place of the message and the stack trace.
+        ///
+        /// Failures of the same queue, kind and class with the same key are one group, whatever they say.
+        /// Defaults to the masked message. Keeps up to 100 characters and drops control characters; an
+        /// empty key has no effect.
+        ///
+        /// ```
+        /// use redrive::Failure;
+        ///
+        /// let _ = Failure::retry("carrier answered: maintenance until Tuesday").failure_key("carrier closed");
+        /// ```
+        pub fn failure_key(self, key: impl Into<String>) => self.report.key = name::kept(&key.into());
     }
 
     /// Adds a detail for the letter, such as a response body. It stands before the causes of a converted error.

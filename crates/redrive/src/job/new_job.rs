@@ -9,6 +9,7 @@ use crate::job::headers::{EXPIRES_IN, Headers, PAYLOAD_VERSION, UNIQUE_UNTIL};
 use crate::job::milliseconds::milliseconds;
 use crate::job::name;
 use crate::job::payload::{Json, Payload};
+use crate::job::setters::setters;
 
 pub use unique::Replace;
 
@@ -117,65 +118,47 @@ impl NewJob {
         })
     }
 
-    /// Sets the delay before the job becomes ready, by the database's clock. Defaults to none. At
-    /// most ten years, rounded up to milliseconds.
-    pub fn delay(mut self, delay: Duration) -> NewJob {
-        self.delay = delay;
-        self
-    }
+    setters! {
+        /// Sets the delay before the job becomes ready, by the database's clock. Defaults to none. At
+        /// most ten years, rounded up to milliseconds.
+        pub fn delay(self, delay: Duration) => self.delay = delay;
 
-    /// Sets the priority within the queue; higher runs first. Defaults to that of the
-    /// payload's type, or 0. Accepts -1,000 to 1,000.
-    pub fn priority(mut self, priority: i16) -> NewJob {
-        self.priority = priority;
-        self
-    }
+        /// Sets the priority within the queue; higher runs first. Defaults to that of the
+        /// payload's type, or 0. Accepts -1,000 to 1,000.
+        pub fn priority(self, priority: i16) => self.priority = priority;
 
-    /// Sets the number of attempts before the job becomes a dead letter. Defaults to that of
-    /// the payload's type, or 5. Accepts 1 to 1,000.
-    pub fn max_attempts(mut self, max_attempts: u32) -> NewJob {
-        self.max_attempts = max_attempts;
-        self
-    }
+        /// Sets the number of attempts before the job becomes a dead letter. Defaults to that of
+        /// the payload's type, or 5. Accepts 1 to 1,000.
+        pub fn max_attempts(self, max_attempts: u32) => self.max_attempts = max_attempts;
 
-    /// Puts the job into a group, such as `customer:42`. 1 to 200 bytes, without NUL.
-    ///
-    /// The [policy](crate::Queue::set_group_policy) of the queue decides what that means: whether the
-    /// jobs of a group run one at a time in the order of their ids, up to a limit at a time, or in turn with
-    /// those of other groups. Without a policy, the group is metadata. It stays with the
-    /// job through retries, death and redrive.
-    ///
-    /// Within a group, the priority has no effect. A job of a group costs two index entries more.
-    pub fn group(mut self, group: impl Into<String>) -> NewJob {
-        self.group = Some(group.into());
-        self
-    }
+        /// Puts the job into a group, such as `customer:42`. 1 to 200 bytes, without NUL.
+        ///
+        /// The [policy](crate::Queue::set_group_policy) of the queue decides what that means: whether the
+        /// jobs of a group run one at a time in the order of their ids, up to a limit at a time, or in turn with
+        /// those of other groups. Without a policy, the group is metadata. It stays with the
+        /// job through retries, death and redrive.
+        ///
+        /// Within a group, the priority has no effect. A job of a group costs two index entries more.
+        pub fn group(self, group: impl Into<String>) => self.group = Some(group.into());
 
-    /// Takes the unique key and the group off, such as those that the payload's type gave.
-    pub fn without_keys(mut self) -> NewJob {
-        (self.unique_key, self.group) = (None, None);
-        self
-    }
+        /// Takes the unique key and the group off, such as those that the payload's type gave.
+        pub fn without_keys(self) => (self.unique_key, self.group) = (None, None);
 
-    /// Adds a header: metadata such as a trace id, which travels with the job through retries, death
-    /// and redrive. All headers of a job have at most 64 KiB.
-    ///
-    /// Names that start with `redrive-` are reserved. A [`raw`](NewJob::raw) job may have one of them: with
-    /// `redrive-payload-version`, it says which [version](crate::Payload::VERSION) of its type the payload has.
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> NewJob {
-        self.headers.0.insert(name.into(), value.into());
-        self
-    }
+        /// Adds a header: metadata such as a trace id, which travels with the job through retries, death
+        /// and redrive. All headers of a job have at most 64 KiB.
+        ///
+        /// Names that start with `redrive-` are reserved. A [`raw`](NewJob::raw) job may have one of them: with
+        /// `redrive-payload-version`, it says which [version](crate::Payload::VERSION) of its type the payload has.
+        pub fn header(self, name: impl Into<String>, value: impl Into<String>) =>
+            self.headers.0.insert(name.into(), value.into());
 
-    /// Sets how long after its enqueue, or after the tick of its schedule, the job may still start. Defaults to forever. At least 1
-    /// millisecond and longer than the delay; at most ten years; rounded up to milliseconds.
-    ///
-    /// A job that a worker receives later, on its first attempt or on a retry, is not run: it becomes
-    /// a dead letter of the cause [`Expired`](crate::dlq::DeathCause::Expired), without charging an attempt.
-    /// The time counts by the database's clock. A redrive sends the job without this limit.
-    pub fn expires_in(mut self, time: Duration) -> NewJob {
-        self.expires_in = Some(time);
-        self
+        /// Sets how long after its enqueue, or after the tick of its schedule, the job may still start. Defaults to forever. At least 1
+        /// millisecond and longer than the delay; at most ten years; rounded up to milliseconds.
+        ///
+        /// A job that a worker receives later, on its first attempt or on a retry, is not run: it becomes
+        /// a dead letter of the cause [`Expired`](crate::dlq::DeathCause::Expired), without charging an attempt.
+        /// The time counts by the database's clock. A redrive sends the job without this limit.
+        pub fn expires_in(self, time: Duration) => self.expires_in = Some(time);
     }
 
     /// Checks the options for a queue. `new` and `raw` have checked the payload and the kind.
