@@ -8,6 +8,7 @@ use crate::dlq::policy::Policy;
 use crate::error::{Error, Result};
 use crate::job::name;
 use crate::job::new_job::NewJob;
+use crate::job::setters::setters;
 use crate::schedule::cron::CronLine;
 use crate::schedule::missed::Missed;
 use crate::schedule::overlap::Overlap;
@@ -114,31 +115,22 @@ impl Schedule {
         Ok(self)
     }
 
-    /// Sets the queue and the job of each tick: its kind, payload, priority, attempts, headers and expiry.
-    ///
-    /// The job cannot have a delay, a unique key or a group, and its headers have at most 64,000 bytes.
-    /// [`NewJob::without_keys`] takes off those that its type gave.
-    pub fn job(mut self, queue: impl Into<String>, job: NewJob) -> Schedule {
-        self.action = Some(Action::Enqueue(queue.into(), Box::new(job)));
-        self
-    }
+    setters! {
+        /// Sets the queue and the job of each tick: its kind, payload, priority, attempts, headers and expiry.
+        ///
+        /// The job cannot have a delay, a unique key or a group, and its headers have at most 64,000 bytes.
+        /// [`NewJob::without_keys`] takes off those that its type gave.
+        pub fn job(self, queue: impl Into<String>, job: NewJob) =>
+            self.action = Some(Action::Enqueue(queue.into(), Box::new(job)));
 
-    /// Sets the policy whose letters each tick redrives, instead of a job. Missed ticks run once, and never overlap.
-    pub fn redrive(mut self, policy: Policy) -> Schedule {
-        self.action = Some(Action::Redrive(policy));
-        self
-    }
+        /// Sets the policy whose letters each tick redrives, instead of a job. Missed ticks run once, and never overlap.
+        pub fn redrive(self, policy: Policy) => self.action = Some(Action::Redrive(policy));
 
-    /// Sets the policy for missed ticks. Defaults to [`Missed::Once`].
-    pub fn missed(mut self, missed: Missed) -> Schedule {
-        self.missed = missed;
-        self
-    }
+        /// Sets the policy for missed ticks. Defaults to [`Missed::Once`].
+        pub fn missed(self, missed: Missed) => self.missed = missed;
 
-    /// Sets the behavior of a tick while an earlier job is live. Defaults to [`Overlap::Allow`].
-    pub fn overlap(mut self, overlap: Overlap) -> Schedule {
-        self.overlap = overlap;
-        self
+        /// Sets the behavior of a tick while an earlier job is live. Defaults to [`Overlap::Allow`].
+        pub fn overlap(self, overlap: Overlap) => self.overlap = overlap;
     }
 
     /// Returns the name.

@@ -13,6 +13,7 @@ use crate::job::backoff::Backoff;
 use crate::job::failure::Failure;
 use crate::job::job::Job;
 use crate::job::payload::Payload;
+use crate::job::setters::setters;
 use crate::pipeline::queue::Queue;
 use crate::sync::thread;
 use crate::worker::batch::{Batch, BatchOptions};
@@ -68,186 +69,137 @@ impl WorkerBuilder {
         }
     }
 
-    /// Sets how many jobs run at the same time, each on a separate thread.
-    ///
-    /// Defaults to the number of available processors. Accepts 1 to 10,000.
-    pub fn slots(mut self, slots: usize) -> WorkerBuilder {
-        self.slots = slots;
-        self
-    }
+    setters! {
+        /// Sets how many jobs run at the same time, each on a separate thread.
+        ///
+        /// Defaults to the number of available processors. Accepts 1 to 10,000.
+        pub fn slots(self, slots: usize) => self.slots = slots;
 
-    /// Lets the queue share the slots of the [pool](crate::WorkersBuilder::pool) of its [`Workers`](crate::Workers) with
-    /// others, instead of having slots of its own.
-    ///
-    /// While several of them have jobs, each gets slots in proportion to its weight, 1 to 1000, and at least one in
-    /// turn. What one does not need, the others use.
-    pub fn share(mut self, weight: u32) -> WorkerBuilder {
-        self.weight = Some(weight);
-        self
-    }
+        /// Lets the queue share the slots of the [pool](crate::WorkersBuilder::pool) of its [`Workers`](crate::Workers) with
+        /// others, instead of having slots of its own.
+        ///
+        /// While several of them have jobs, each gets slots in proportion to its weight, 1 to 1000, and at least one in
+        /// turn. What one does not need, the others use.
+        pub fn share(self, weight: u32) => self.weight = Some(weight);
 
-    /// Sets the lease: how long a worker may go without renewing before other workers take its
-    /// jobs.
-    ///
-    /// Defaults to 60 seconds. Accepts 2 seconds to 1 hour. The worker renews three times per
-    /// lease, so handlers may run longer than one.
-    pub fn lease(mut self, lease: Duration) -> WorkerBuilder {
-        self.config.lease = lease;
-        self
-    }
+        /// Sets the lease: how long a worker may go without renewing before other workers take its
+        /// jobs.
+        ///
+        /// Defaults to 60 seconds. Accepts 2 seconds to 1 hour. The worker renews three times per
+        /// lease, so handlers may run longer than one.
+        pub fn lease(self, lease: Duration) => self.config.lease = lease;
 
-    /// Sets how often an idle worker polls when it receives no notification.
-    ///
-    /// Defaults to 3 seconds (1 second behind a [transaction-mode pooler](crate::Pooler)), with ±20
-    /// % jitter. Accepts 5 milliseconds to 1 minute.
-    pub fn poll_interval(mut self, poll: Duration) -> WorkerBuilder {
-        self.config.poll = poll;
-        self
-    }
+        /// Sets how often an idle worker polls when it receives no notification.
+        ///
+        /// Defaults to 3 seconds (1 second behind a [transaction-mode pooler](crate::Pooler)), with ±20
+        /// % jitter. Accepts 5 milliseconds to 1 minute.
+        pub fn poll_interval(self, poll: Duration) => self.config.poll = poll;
 
-    /// Sets how long claimed jobs may wait while every slot is busy with one job.
-    ///
-    /// Defaults to 100 milliseconds. Accepts 10 milliseconds to 24 hours. After that, the worker
-    /// releases them without charging an attempt.
-    ///
-    /// Short jobs are claimed in batches of hundreds. If the first ones turn out to be slow,
-    /// another worker may have a free slot for the rest.
-    pub fn hold_for(mut self, hold_for: Duration) -> WorkerBuilder {
-        self.config.hold_for = hold_for;
-        self
-    }
+        /// Sets how long claimed jobs may wait while every slot is busy with one job.
+        ///
+        /// Defaults to 100 milliseconds. Accepts 10 milliseconds to 24 hours. After that, the worker
+        /// releases them without charging an attempt.
+        ///
+        /// Short jobs are claimed in batches of hundreds. If the first ones turn out to be slow,
+        /// another worker may have a free slot for the rest.
+        pub fn hold_for(self, hold_for: Duration) => self.config.hold_for = hold_for;
 
-    /// Sets the delay before retries, for kinds without their own backoff.
-    ///
-    /// Defaults to [`Backoff::default`].
-    pub fn backoff(mut self, backoff: Backoff) -> WorkerBuilder {
-        self.config.backoff = backoff;
-        self
-    }
+        /// Sets the delay before retries, for kinds without their own backoff.
+        ///
+        /// Defaults to [`Backoff::default`].
+        pub fn backoff(self, backoff: Backoff) => self.config.backoff = backoff;
 
-    /// Keeps finished jobs for this time, for kinds without their own [`HandlerOptions::keep_done`].
-    ///
-    /// Defaults to not at all: a finished job leaves no row. Accepts 1 second to 30 days.
-    ///
-    /// What is kept is the id, the queue, the kind, the times of its enqueue, start and end, its attempts and its
-    /// priority, and not its payload. `redrive job show`, `redrive job list state=done` and
-    /// [`Jobs::list`](crate::admin::Jobs::list) read it. It is written in the transaction that settles the job, which
-    /// then takes about twice as long. Its space is returned up to two days after its time.
-    pub fn keep_done(mut self, time: Duration) -> WorkerBuilder {
-        self.config.keep_done = Some(time);
-        self
-    }
+        /// Keeps finished jobs for this time, for kinds without their own [`HandlerOptions::keep_done`].
+        ///
+        /// Defaults to not at all: a finished job leaves no row. Accepts 1 second to 30 days.
+        ///
+        /// What is kept is the id, the queue, the kind, the times of its enqueue, start and end, its attempts and its
+        /// priority, and not its payload. `redrive job show`, `redrive job list state=done` and
+        /// [`Jobs::list`](crate::admin::Jobs::list) read it. It is written in the transaction that settles the job, which
+        /// then takes about twice as long. Its space is returned up to two days after its time.
+        pub fn keep_done(self, time: Duration) => self.config.keep_done = Some(time);
 
-    /// Makes letters of ready jobs whose kind no live worker of the queue has handled for this long,
-    /// with the cause [`Unhandled`](crate::dlq::DeathCause::Unhandled).
-    ///
-    /// Off by default: such jobs wait. Accepts 1 second to 30 days. Choose a time that is longer
-    /// than a deployment.
-    ///
-    /// The time counts while this worker runs and no other handles the kind. A worker makes no letters of
-    /// kinds that it handles itself, even while its renewals are late. Of a long queue, it considers the
-    /// 10,000 jobs that are next in line. The jobs are not charged an attempt.
-    pub fn unhandled_after(mut self, time: Duration) -> WorkerBuilder {
-        self.config.unhandled_after = Some(time);
-        self
-    }
+        /// Makes letters of ready jobs whose kind no live worker of the queue has handled for this long,
+        /// with the cause [`Unhandled`](crate::dlq::DeathCause::Unhandled).
+        ///
+        /// Off by default: such jobs wait. Accepts 1 second to 30 days. Choose a time that is longer
+        /// than a deployment.
+        ///
+        /// The time counts while this worker runs and no other handles the kind. A worker makes no letters of
+        /// kinds that it handles itself, even while its renewals are late. Of a long queue, it considers the
+        /// 10,000 jobs that are next in line. The jobs are not charged an attempt.
+        pub fn unhandled_after(self, time: Duration) => self.config.unhandled_after = Some(time);
 
-    /// Gives ready jobs of the queue that have waited for this long a higher priority, so that jobs of
-    /// higher priorities cannot keep them waiting forever.
-    ///
-    /// Off by default: priorities do not change. Accepts 1 second to 30 days, and a priority of -1000
-    /// to 999. Jobs of this priority or a higher one do not change. A redriven job gets the next
-    /// higher one, because it ranks behind new jobs of the same priority.
-    ///
-    /// A job that is raised runs before younger jobs of its new priority. It keeps this priority
-    /// when it is retried or redriven, and its letter shows it. A worker looks every third of its lease,
-    /// or every 10 seconds if that is shorter. Of each priority, it considers the 500 jobs that are next
-    /// in line, and more while it raises all of them.
-    pub fn age_priorities(mut self, after: Duration, priority: i16) -> WorkerBuilder {
-        self.config.age_priorities = Some((after, priority));
-        self
-    }
+        /// Gives ready jobs of the queue that have waited for this long a higher priority, so that jobs of
+        /// higher priorities cannot keep them waiting forever.
+        ///
+        /// Off by default: priorities do not change. Accepts 1 second to 30 days, and a priority of -1000
+        /// to 999. Jobs of this priority or a higher one do not change. A redriven job gets the next
+        /// higher one, because it ranks behind new jobs of the same priority.
+        ///
+        /// A job that is raised runs before younger jobs of its new priority. It keeps this priority
+        /// when it is retried or redriven, and its letter shows it. A worker looks every third of its lease,
+        /// or every 10 seconds if that is shorter. Of each priority, it considers the 500 jobs that are next
+        /// in line, and more while it raises all of them.
+        pub fn age_priorities(self, after: Duration, priority: i16) =>
+            self.config.age_priorities = Some((after, priority));
 
-    /// Sets how long a handler may run, for kinds without their own deadline.
-    ///
-    /// Defaults to 15 minutes. Accepts 1 millisecond to 24 hours.
-    ///
-    /// At the deadline the attempt fails, [`Job::is_cancelled`] returns true, and another thread
-    /// takes over the slot. A later result is rejected. If more handlers than slots are beyond their
-    /// deadlines and do not end, the worker fails, see [`Worker::failure`](crate::Worker::failure).
-    pub fn deadline(mut self, deadline: Duration) -> WorkerBuilder {
-        self.config.deadline = deadline;
-        self
-    }
+        /// Sets how long a handler may run, for kinds without their own deadline.
+        ///
+        /// Defaults to 15 minutes. Accepts 1 millisecond to 24 hours.
+        ///
+        /// At the deadline the attempt fails, [`Job::is_cancelled`] returns true, and another thread
+        /// takes over the slot. A later result is rejected. If more handlers than slots are beyond their
+        /// deadlines and do not end, the worker fails, see [`Worker::failure`](crate::Worker::failure).
+        pub fn deadline(self, deadline: Duration) => self.config.deadline = deadline;
 
-    /// Sets the version of your program, which is stored with every attempt: 1 to 100 characters without control
-    /// characters.
-    ///
-    /// Defaults to redrive's version.
-    pub fn version(mut self, version: impl Into<String>) -> WorkerBuilder {
-        self.version = Some(version.into());
-        self
-    }
+        /// Sets the version of your program, which is stored with every attempt: 1 to 100 characters without control
+        /// characters.
+        ///
+        /// Defaults to redrive's version.
+        pub fn version(self, version: impl Into<String>) => self.version = Some(version.into());
 
-    /// Sets a hook that removes sensitive data from error texts before they leave the process.
-    ///
-    /// Error texts are the message, the cause chain and the backtrace. If the hook panics, the text
-    /// is dropped and the verdict stands. Use redactions in the database for payloads and for rules
-    /// that apply to every program.
-    pub fn redact<F>(mut self, hook: F) -> WorkerBuilder
-    where
-        F: Fn(&str) -> String + Send + Sync + 'static,
-    {
-        self.config.hooks.redact = Some(Arc::new(hook));
-        self
-    }
+        /// Sets a hook that removes sensitive data from error texts before they leave the process.
+        ///
+        /// Error texts are the message, the cause chain and the backtrace. If the hook panics, the text
+        /// is dropped and the verdict stands. Use redactions in the database for payloads and for rules
+        /// that apply to every program.
+        pub fn redact(self, hook: impl Fn(&str) -> String + Send + Sync + 'static) =>
+            self.config.hooks.redact = Some(Arc::new(hook));
 
-    /// Logs the first line of an error's message after its class. Defaults to off, because messages may
-    /// have personal data. The [redaction hook](WorkerBuilder::redact) applies first.
-    pub fn log_messages(mut self, log: bool) -> WorkerBuilder {
-        self.config.hooks.logs_messages = log;
-        self
-    }
+        /// Logs the first line of an error's message after its class. Defaults to off, because messages may
+        /// have personal data. The [redaction hook](WorkerBuilder::redact) applies first.
+        pub fn log_messages(self, log: bool) => self.config.hooks.logs_messages = log;
 
-    /// Sets a hook that sees every attempt that the worker judges, for error trackers, traces and tests.
-    ///
-    /// It runs on the thread that judges the attempt, usually that of the handler, before the outcome is
-    /// stored; an operator's cancellation, a lost lease and a rejected follow-up may still change that. It does not see
-    /// an attempt whose lease was lost, nor one that a stop gave up because its handler ran on. Keep it short: the slot
-    /// waits for it. A panic in it is logged and harms nothing.
-    ///
-    /// The [guide](crate::_guide::monitoring) has an example.
-    pub fn on_attempt<F>(mut self, hook: F) -> WorkerBuilder
-    where
-        F: Fn(&Attempt<'_>) + Send + Sync + 'static,
-    {
-        self.config.hooks.observer = Some(Arc::new(hook));
-        self
-    }
+        /// Sets a hook that sees every attempt that the worker judges, for error trackers, traces and tests.
+        ///
+        /// It runs on the thread that judges the attempt, usually that of the handler, before the outcome is
+        /// stored; an operator's cancellation, a lost lease and a rejected follow-up may still change that. It does not see
+        /// an attempt whose lease was lost, nor one that a stop gave up because its handler ran on. Keep it short: the slot
+        /// waits for it. A panic in it is logged and harms nothing.
+        ///
+        /// The [guide](crate::_guide::monitoring) has an example.
+        pub fn on_attempt(self, hook: impl Fn(&Attempt<'_>) + Send + Sync + 'static) =>
+            self.config.hooks.observer = Some(Arc::new(hook));
 
-    /// Sets how many consecutive outages ([`Failure::outage`]) open a breaker.
-    ///
-    /// Defaults to 5. Accepts 1 to 1,000.
-    ///
-    /// The worker counts outages per dependency, over all its slots. Any other result of a job with
-    /// the same dependency resets the count. When the breaker opens, affected jobs that have not
-    /// started are released.
-    pub fn breaker_threshold(mut self, outages: u32) -> WorkerBuilder {
-        self.breaker_threshold = outages;
-        self
-    }
+        /// Sets how many consecutive outages ([`Failure::outage`]) open a breaker.
+        ///
+        /// Defaults to 5. Accepts 1 to 1,000.
+        ///
+        /// The worker counts outages per dependency, over all its slots. Any other result of a job with
+        /// the same dependency resets the count. When the breaker opens, affected jobs that have not
+        /// started are released.
+        pub fn breaker_threshold(self, outages: u32) => self.breaker_threshold = outages;
 
-    /// Opens the queue's breaker when this worker dead-letters more than `letters` jobs within
-    /// `per`.
-    ///
-    /// Off by default. Accepts 1 to 1,000,000 letters and 1 second to 24 hours.
-    ///
-    /// Use this to stop a bad release from dead-lettering a whole queue. Cancelled jobs do not
-    /// count, and no job is lost: claiming pauses, single jobs probe the queue, and the breaker
-    /// closes after the first success.
-    pub fn flood_guard(mut self, letters: usize, per: Duration) -> WorkerBuilder {
-        self.flood = Some((letters, per));
-        self
+        /// Opens the queue's breaker when this worker dead-letters more than `letters` jobs within
+        /// `per`.
+        ///
+        /// Off by default. Accepts 1 to 1,000,000 letters and 1 second to 24 hours.
+        ///
+        /// Use this to stop a bad release from dead-lettering a whole queue. Cancelled jobs do not
+        /// count, and no job is lost: claiming pauses, single jobs probe the queue, and the breaker
+        /// closes after the first success.
+        pub fn flood_guard(self, letters: usize, per: Duration) => self.flood = Some((letters, per));
     }
 
     /// Registers a function as the handler of a kind.
@@ -330,16 +282,12 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets the options of the handler registered last; see [`Handlers::options`].
-    pub fn options(mut self, options: HandlerOptions) -> WorkerBuilder {
-        self.handlers = self.handlers.options(options);
-        self
-    }
+    setters! {
+        /// Sets the options of the handler registered last; see [`Handlers::options`].
+        pub fn options(self, options: HandlerOptions) => self.handlers = self.handlers.options(options);
 
-    /// Registers all handlers of a set.
-    pub fn handlers(mut self, handlers: &Handlers) -> WorkerBuilder {
-        self.handlers.join(handlers);
-        self
+        /// Registers all handlers of a set.
+        pub fn handlers(self, handlers: &Handlers) => self.handlers.join(handlers);
     }
 }
 

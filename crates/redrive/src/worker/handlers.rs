@@ -13,6 +13,7 @@ use crate::job::failure::Failure;
 use crate::job::follow_up::FollowUp;
 use crate::job::job::{Job, Signal};
 use crate::job::payload::{Payload, read};
+use crate::job::setters::setters;
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::outcome::{FailedBy, Outcome};
@@ -55,38 +56,28 @@ impl HandlerOptions {
         HandlerOptions::default()
     }
 
-    /// Sets the delay before retries. Defaults to that of the payload's type, or else of the worker.
-    pub fn backoff(mut self, backoff: Backoff) -> HandlerOptions {
-        self.backoff = Some(backoff);
-        self
-    }
+    setters! {
+        /// Sets the delay before retries. Defaults to that of the payload's type, or else of the worker.
+        pub fn backoff(self, backoff: Backoff) => self.backoff = Some(backoff);
 
-    /// Sets how long a handler may run. Defaults to that of the payload's type, or else of the worker.
-    ///
-    /// Accepts 1 millisecond to 24 hours.
-    pub fn deadline(mut self, deadline: Duration) -> HandlerOptions {
-        self.deadline = Some(deadline);
-        self
-    }
+        /// Sets how long a handler may run. Defaults to that of the payload's type, or else of the worker.
+        ///
+        /// Accepts 1 millisecond to 24 hours.
+        pub fn deadline(self, deadline: Duration) => self.deadline = Some(deadline);
 
-    /// Names the dependency of these jobs, such as an API.
-    ///
-    /// Defaults to none: outages then pause the whole queue. The name follows the rules of queue
-    /// names and must not begin with `queue:`. A handler of [any kind](crate::WorkerBuilder::handle_any) cannot have
-    /// one.
-    ///
-    /// Outages ([`Failure::outage`]) open the breaker of this name. While it is open, workers of
-    /// all queues claim no jobs of kinds with this dependency.
-    pub fn dependency(mut self, name: impl Into<String>) -> HandlerOptions {
-        self.dependency = Some(name.into());
-        self
-    }
+        /// Names the dependency of these jobs, such as an API.
+        ///
+        /// Defaults to none: outages then pause the whole queue. The name follows the rules of queue
+        /// names and must not begin with `queue:`. A handler of [any kind](crate::WorkerBuilder::handle_any) cannot have
+        /// one.
+        ///
+        /// Outages ([`Failure::outage`]) open the breaker of this name. While it is open, workers of
+        /// all queues claim no jobs of kinds with this dependency.
+        pub fn dependency(self, name: impl Into<String>) => self.dependency = Some(name.into());
 
-    /// Keeps finished jobs of the kind for this time. Defaults to the time of the worker; see
-    /// [`WorkerBuilder::keep_done`](crate::WorkerBuilder::keep_done).
-    pub fn keep_done(mut self, time: Duration) -> HandlerOptions {
-        self.keep_done = Some(time);
-        self
+        /// Keeps finished jobs of the kind for this time. Defaults to the time of the worker; see
+        /// [`WorkerBuilder::keep_done`](crate::WorkerBuilder::keep_done).
+        pub fn keep_done(self, time: Duration) => self.keep_done = Some(time);
     }
 
     /// Retries after `delay` if the handler returns an error that is an `E` or has one among its causes.

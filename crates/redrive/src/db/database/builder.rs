@@ -10,6 +10,7 @@ use crate::db::pool;
 use crate::db::pooler::Pooler;
 use crate::db::url::ConnectOptions;
 use crate::error::{Error, Result};
+use crate::job::setters::setters;
 use crate::job::wait::MAX_WAIT;
 
 /// The most connections of a pool, which reserves memory for them.
@@ -45,47 +46,31 @@ impl DatabaseBuilder {
         }
     }
 
-    /// Sets the name of the sessions in `pg_stat_activity`. Defaults to `redrive`. An `application_name` in the URL
-    /// takes precedence.
-    pub fn application_name(mut self, name: impl Into<String>) -> DatabaseBuilder {
-        self.application_name = name.into();
-        self
-    }
+    setters! {
+        /// Sets the name of the sessions in `pg_stat_activity`. Defaults to `redrive`. An `application_name` in the URL
+        /// takes precedence.
+        pub fn application_name(self, name: impl Into<String>) => self.application_name = name.into();
 
-    /// Sets the maximum number of connections, 1 to 10,000. Defaults to 10. A worker needs 5.
-    pub fn connections(mut self, connections: u32) -> DatabaseBuilder {
-        self.connections = connections;
-        self
-    }
+        /// Sets the maximum number of connections, 1 to 10,000. Defaults to 10. A worker needs 5.
+        pub fn connections(self, connections: u32) => self.connections = connections;
 
-    /// Declares the pooler between this program and the server. By default, [`open`] finds out whether
-    /// each connection has its own session.
-    ///
-    /// [`open`]: DatabaseBuilder::open
-    pub fn pooler(mut self, pooler: Pooler) -> DatabaseBuilder {
-        self.pooler = Some(pooler);
-        self
-    }
+        /// Declares the pooler between this program and the server. By default, [`open`] finds out whether
+        /// each connection has its own session.
+        ///
+        /// [`open`]: DatabaseBuilder::open
+        pub fn pooler(self, pooler: Pooler) => self.pooler = Some(pooler);
 
-    /// Sets the deadline for opening a connection, including authentication. Defaults to 10
-    /// seconds. A `connect_timeout` in the URL takes precedence. Several hosts share it equally, and so do the two
-    /// addresses that a name may have.
-    pub fn connect_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
-        self.connect_timeout = timeout;
-        self
-    }
+        /// Sets the deadline for opening a connection, including authentication. Defaults to 10
+        /// seconds. A `connect_timeout` in the URL takes precedence. Several hosts share it equally, and so do the two
+        /// addresses that a name may have.
+        pub fn connect_timeout(self, timeout: Duration) => self.connect_timeout = timeout;
 
-    /// Sets the deadline of a call. Defaults to 15 seconds.
-    pub fn call_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
-        self.call_timeout = timeout;
-        self
-    }
+        /// Sets the deadline of a call. Defaults to 15 seconds.
+        pub fn call_timeout(self, timeout: Duration) => self.call_timeout = timeout;
 
-    /// Sets the deadline of each statement that reads or changes many letters. Defaults to 1
-    /// minute.
-    pub fn bulk_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
-        self.bulk_timeout = timeout;
-        self
+        /// Sets the deadline of each statement that reads or changes many letters. Defaults to 1
+        /// minute.
+        pub fn bulk_timeout(self, timeout: Duration) => self.bulk_timeout = timeout;
     }
 
     /// Opens the pool and checks that the server answers.
