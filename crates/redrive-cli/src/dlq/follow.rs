@@ -4,6 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use redrive::dlq::LetterFilter;
 use redrive::dlq::runs::{DriveStatus, RedriveRun, RunDriver, RunId, RunState};
 
 use super::blocked::blocks;
@@ -191,7 +192,8 @@ impl Followed<'_> {
             self.progress.show(outcomes(run) + &self.blocked);
             return Ok(());
         }
-        let blocks = blocks(&self.db.dlq().runs().blocked(self.id)?);
+        let letters = LetterFilter::new().run(self.id);
+        let blocks = blocks(&self.db.dlq().blocked(&letters)?);
         let blocks = blocks.iter().map(|block| format!("; {}", block.because));
         self.blocked = blocks.collect();
         let line = outcomes(run) + &self.blocked;

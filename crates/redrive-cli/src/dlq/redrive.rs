@@ -212,7 +212,9 @@ impl Redrive {
             }
             let others = NotDone::letters(&others, self.states(), |_| locked(), db);
             not_done.0.extend(others.0);
-            preview.blocked = done.blocked;
+            // They were redriven, whether or not this can be read.
+            let redriven = LetterFilter::new().ids(done.redriven);
+            preview.blocked = db.dlq().blocked(&redriven).unwrap_or_default();
             Ok(not_done.into())
         };
         let ending = found.change(REDRIVE, to_act, cx, act, |cx| self.nothing_matched(cx))?;
@@ -224,6 +226,7 @@ impl Redrive {
         let db = &cx.database()?;
         let operator = self.selection.operator();
         let filter = self.selection.letters()?;
+        let mut chosen = filter.clone();
         let mut options = RunOptions::new()
             .letters(self.options())
             .with(self.run.canary.map(NonZeroU32::get), RunOptions::canary)
@@ -242,8 +245,10 @@ impl Redrive {
                 cx.no_change("redrive", "letters", false)?;
                 return cx.nothing("no letter passes validation; nothing was redriven");
             }
+            chosen = LetterFilter::new().ids(validated.passing.iter().copied());
             options = options.only(validated.passing);
         }
+        let blocked = db.dlq().preview_redrive(&chosen, &self.options())?.blocked;
         let runs = db.dlq().runs();
         let created = match self.run.detach {
             true => runs
@@ -258,7 +263,7 @@ impl Redrive {
             cx.no_change("redrive", "letters", false)?;
             return self.nothing_matched(cx);
         };
-        warn_blocked(&run.blocked, cx);
+        warn_blocked(&blocked, cx);
         match driver {
             Some(_) => {
                 let patience = self.wait.patience(self.job.delay);

@@ -26,8 +26,6 @@ pub struct Redriven {
     pub redriven: Vec<JobId>,
     /// Matching letters that were not redriven, and letters named by id that did not match, with the reason.
     pub skipped: Vec<(JobId, Skip)>,
-    /// The letters whose jobs wait, and why.
-    pub blocked: Vec<Blocked>,
 }
 
 words! {
@@ -94,16 +92,11 @@ impl Dlq<'_> {
         options: &RedriveOptions,
         operator: &Operator,
     ) -> Result<Redriven> {
-        let parameter = filter.recorded()?;
-        let mut done = Redriven {
-            blocked: self.blocked(filter, Some(options))?,
-            ..Redriven::default()
-        };
         let tried: Vec<(JobId, String)> = self.db.ask_bulk().all(
             "redrive letters",
             &sql::REDRIVE_LETTERS,
             &[
-                &parameter,
+                &filter.recorded()?,
                 &filter.limit.unwrap_or(u64::MAX),
                 operator,
                 &options.to_queue,
@@ -113,6 +106,7 @@ impl Dlq<'_> {
                 &options.delay,
             ],
         )?;
+        let mut done = Redriven::default();
         for (id, result) in tried {
             match &*result {
                 "sent" => done.redriven.push(id),

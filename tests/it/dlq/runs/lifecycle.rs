@@ -132,7 +132,7 @@ fn workers_drive_a_run_without_a_driver() {
     let runs = queue.database().dlq().runs();
     let created = runs.create(&LetterFilter::new(), &options, &maria());
     let created = created.unwrap().expect("letters");
-    assert_eq!((created.letters, created.blocked.len()), (1200, 1));
+    assert_eq!(created.letters, 1200);
     let (first, fixed) = fixable(&test);
     fixed.store(true, Ordering::SeqCst);
     // Any worker drives it, also one of another queue.

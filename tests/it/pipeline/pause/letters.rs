@@ -8,7 +8,8 @@ fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {
     pause(&queue, PauseEnd::Resumed);
     let worker = willing(&queue);
     let options = RunOptions::new().unthrottled().canary(2);
-    let runs = queue.database().dlq().runs();
+    let db = queue.database();
+    let runs = db.dlq().runs();
     let started = runs.start(&of_orders(), &options, &maria()).unwrap();
     let (created, mut driver) = started.expect("letters");
     let run = || runs.get(created.id).unwrap().expect("the run");
@@ -20,14 +21,15 @@ fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {
     let waiting = run();
     assert_eq!((waiting.state, waiting.sent), (RunState::Running, 2));
     assert_eq!(waiting.died(), 0);
-    let blocked = runs.blocked(created.id).unwrap();
-    assert_eq!((blocked.len(), blocked[0].letters), (1, 2));
-    assert!(blocked[0].since.is_some() && blocked[0].breaker.is_none());
+    let blocked = || db.dlq().blocked(&LetterFilter::new().run(created.id)).unwrap();
+    let found = blocked();
+    assert_eq!((found.len(), found[0].letters), (1, 2));
+    assert!(found[0].since.is_some() && found[0].breaker.is_none());
     resume(&queue);
     wait_until("the run to finish", SOON, || {
         !matches!(driver.step().unwrap(), DriveStatus::Running(_))
     });
     finish(&queue, worker);
     wait_until("all outcomes to be counted", SOON, || run().recovered == 30);
-    assert!(runs.blocked(created.id).unwrap().is_empty());
+    assert!(blocked().is_empty());
 }

@@ -1,7 +1,7 @@
 //! `redrive dlq runs show`: a run, and the outcome of each of its letters.
 
 use redrive::dlq::runs::{RunId, RunLetter};
-use redrive::dlq::{LetterState, Skip};
+use redrive::dlq::{LetterFilter, LetterState, Skip};
 
 use super::no_run;
 use crate::dlq::blocked::blocks;
@@ -78,7 +78,7 @@ pub(in crate::dlq) fn show(id: RunId, cx: &mut Context<'_>) -> Result<Ending> {
     };
     let blocked = match run.still_running {
         0 => Vec::new(),
-        _ => db.dlq().runs().blocked(id)?,
+        _ => db.dlq().blocked(&LetterFilter::new().run(id))?,
     };
     let skips = skips(&run, db)?;
     if cx.global.json {

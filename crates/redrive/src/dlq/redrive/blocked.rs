@@ -25,9 +25,18 @@ row! {
 }
 
 impl Dlq<'_> {
+    /// Returns why jobs of redriven letters wait: in a paused queue, behind a breaker, or without a worker. Empty if none
+    /// waits for these. [`preview_redrive`](Dlq::preview_redrive) tells it before a redrive.
+    ///
+    /// # Errors
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
+    pub fn blocked(&self, filter: &LetterFilter) -> Result<Vec<Blocked>> {
+        self.blocked_by(filter, None)
+    }
+
     /// Returns what would block the jobs of the letters that a redrive would send; without options, what blocks those of
     /// letters that are redriving.
-    pub(crate) fn blocked(
+    pub(super) fn blocked_by(
         self,
         filter: &LetterFilter,
         options: Option<&RedriveOptions>,
@@ -38,7 +47,7 @@ impl Dlq<'_> {
         self.db.ask_bulk().all(
             "find breakers, pauses and queues without workers",
             &sql::BLOCKED_LETTERS,
-            &[&filter.parameter()?, &to_queue, &forced, &filter.limit],
+            &[&filter.whole()?, &to_queue, &forced, &filter.limit],
         )
     }
 }

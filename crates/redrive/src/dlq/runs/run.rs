@@ -10,7 +10,7 @@ use super::options::RunOptions;
 use super::state::RunState;
 
 use crate::dlq::prelude::*;
-use crate::dlq::redrive::{Blocked, Skip};
+use crate::dlq::redrive::Skip;
 
 row! {
     /// A redrive run with exact counts of its letters.
@@ -94,8 +94,6 @@ pub struct CreatedRun {
     pub id: RunId,
     /// The number of letters.
     pub letters: u64,
-    /// The letters whose jobs wait, and why.
-    pub blocked: Vec<Blocked>,
 }
 
 /// The effect of an approval, pause, resume or cancel.
@@ -150,16 +148,12 @@ impl Runs<'_> {
         operator: &Operator,
         driver: Option<Uuid>,
     ) -> Result<Option<CreatedRun>> {
-        let parameter = filter.recorded()?;
         let how = &options.letters;
-        let only = options.only.as_ref().map(|ids| filter.these(ids));
-        let chosen = only.as_ref().unwrap_or(filter);
-        let blocked = self.db.dlq().blocked(chosen, Some(how))?;
         let (id, letters): (Option<RunId>, u64) = self.db.ask_bulk().one(
             "create a redrive run",
             &sql::CREATE_RUN,
             &[
-                &parameter,
+                &filter.recorded()?,
                 operator,
                 &how.to_queue,
                 &how.priority.map(i32::from),
@@ -175,11 +169,7 @@ impl Runs<'_> {
                 &how.delay,
             ],
         )?;
-        Ok(id.map(|id| CreatedRun {
-            id,
-            letters,
-            blocked,
-        }))
+        Ok(id.map(|id| CreatedRun { id, letters }))
     }
 
     /// Returns the newest runs, at most `limit`.
@@ -227,16 +217,6 @@ impl Runs<'_> {
         Ok(skips
             .map(|(why, letters)| (Skip::of_stored(why), *letters))
             .collect())
-    }
-
-    /// Returns why jobs of a run wait: in a paused queue, behind a breaker, or without a worker. Empty if none waits
-    /// for these.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub fn blocked(&self, id: RunId) -> Result<Vec<Blocked>> {
-        let letters = LetterFilter::new().run(id);
-        self.db.dlq().blocked(&letters, None)
     }
 
     /// Approves a run that is too large for one operator; the workers then drive it. Returns
