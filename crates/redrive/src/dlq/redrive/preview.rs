@@ -69,10 +69,14 @@ impl Dlq<'_> {
             preview.sample = column(row, "sample")?;
         }
         for row in &judged {
-            let letters = column(row, "letters")?;
-            match row.get("result") {
+            let (reason, letters) = (row.get("result"), column(row, "letters")?);
+            match reason {
                 "sent" => preview.letters = letters,
-                reason => preview.leave_out(Skip::of_stored(reason), None, letters),
+                reason => preview.left_out.push(LeftOut {
+                    reason: Skip::of_stored(reason),
+                    state: None,
+                    letters,
+                }),
             }
         }
         for state in filter
@@ -87,21 +91,13 @@ impl Dlq<'_> {
                     Skip::NotOpen
                 }
             };
-            let letters = self.count(&filter.clone().state(state))?;
-            preview.leave_out(reason, Some(state), letters);
-        }
-        Ok(preview)
-    }
-}
-
-impl RedrivePreview {
-    fn leave_out(&mut self, reason: Skip, state: Option<LetterState>, letters: u64) {
-        if letters > 0 {
-            self.left_out.push(LeftOut {
+            preview.left_out.push(LeftOut {
                 reason,
-                state,
-                letters,
+                state: Some(state),
+                letters: self.count(&filter.clone().state(state))?,
             });
         }
+        preview.left_out.retain(|left_out| left_out.letters > 0);
+        Ok(preview)
     }
 }
