@@ -32,16 +32,11 @@ fn driver(test: &TestDatabase, id: RunId) -> RunDriver {
     driver.expect("it has no driver")
 }
 
-/// Changes a run, as `Runs::pause` does.
+/// Changes a run.
 #[track_caller]
-fn change(test: &TestDatabase, verb: &str, id: RunId) -> RunChange {
+fn change(test: &TestDatabase, action: RunAction, id: RunId) -> RunChange {
     let db = test.open();
-    let runs = db.dlq().runs();
-    let changed = match verb {
-        "pause" => runs.pause(id, &maria()),
-        "resume" => runs.resume(id, &maria()),
-        _ => runs.cancel(id, &maria()),
-    };
+    let changed = db.dlq().runs().change(id, action, &maria());
     changed.unwrap().expect("a run")
 }
 

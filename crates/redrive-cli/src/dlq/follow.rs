@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::dlq::LetterFilter;
-use redrive::dlq::runs::{DriveStatus, RedriveRun, RunDriver, RunId, RunState};
+use redrive::dlq::runs::{DriveStatus, RedriveRun, RunAction, RunDriver, RunId, RunState};
 
 use super::blocked::blocks;
 use super::run_report::{outcomes, print_outcomes, run_line, skips};
@@ -129,7 +129,7 @@ pub(super) fn follow(
     drop(followed);
     if let (Left::Signal, Some(_)) = (left, &driver) {
         let operator = operator::current(Some("interrupted at the terminal"));
-        db.dlq().runs().pause(id, &operator)?;
+        db.dlq().runs().change(id, RunAction::Pause, &operator)?;
     }
     let Some(run) = db.dlq().runs().get(id)? else {
         return Err(Error::new(format!("run {id} no longer exists")));

@@ -2,8 +2,7 @@
 
 mod show;
 
-use redrive::Operator;
-use redrive::dlq::runs::{RedriveRun, RunChange, RunId, RunState, Runs};
+use redrive::dlq::runs::{RedriveRun, RunAction, RunChange, RunId, RunState};
 
 use super::follow::{MaxWait, follow};
 use super::run_report::{filter, run_line};
@@ -18,15 +17,15 @@ subcommands! {
         Show(show::ShowRun),
         /// Pause a run; letters that have not been sent wait
         #[command(before_help = "Example:\n  redrive dlq runs pause 7 --reason 'the gateway is slow'\n")]
-        Pause(ChangeRun).run(|runs, id, by| runs.pause(id, by)),
+        Pause(ChangeRun).run(RunAction::Pause),
         /// Approve a run of another operator that is too large for one; the workers drive it
         #[command(before_help = "Example:\n  redrive dlq runs approve 7 --reason 'checked the sample'\n")]
-        Approve(ChangeRun).run(|runs, id, by| runs.approve(id, by)),
+        Approve(ChangeRun).run(RunAction::Approve),
         Resume(ResumeRun),
         Watch(WatchRun),
         /// End a run; letters that have not been sent stay open
         #[command(before_help = "Example:\n  redrive dlq runs cancel 7 --reason 'wrong filter'\n")]
-        Cancel(ChangeRun).run(|runs, id, by| runs.cancel(id, by)),
+        Cancel(ChangeRun).run(RunAction::Cancel),
     }
 }
 
@@ -82,17 +81,15 @@ pub(crate) struct WatchRun {
     wait: MaxWait,
 }
 
-/// A call that changes a run.
-type Change = fn(&Runs<'_>, RunId, &Operator) -> redrive::Result<Option<RunChange>>;
-
 impl ChangeRun {
-    fn run(&self, change: Change, cx: &mut Context<'_>) -> Result<Ending> {
-        let change = change(
-            &cx.database()?.dlq().runs(),
-            self.id,
-            &self.reason.operator(),
-        )?;
+    fn run(&self, action: RunAction, cx: &mut Context<'_>) -> Result<Ending> {
+        let change = self.change(action, &cx.database()?)?;
         report(self.id, change, cx)
+    }
+
+    fn change(&self, action: RunAction, db: &Database) -> redrive::Result<Option<RunChange>> {
+        let operator = self.reason.operator();
+        db.dlq().runs().change(self.id, action, &operator)
     }
 }
 
@@ -122,7 +119,7 @@ impl ListRuns {
 impl ResumeRun {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (db, id) = (cx.database()?, self.change.id);
-        let change = db.dlq().runs().resume(id, &self.change.reason.operator())?;
+        let change = self.change.change(RunAction::Resume, &db)?;
         if change.is_some_and(|change| change.became == RunState::Running) && !self.detach {
             let driver = db.dlq().runs().drive(id)?;
             if driver.is_none() {

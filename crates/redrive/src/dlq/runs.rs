@@ -14,7 +14,7 @@ pub use driver::{DriveStatus, RunDriver};
 pub(crate) use driver::{Steps, find_run};
 pub use letters::{RunLetter, RunOutcome};
 pub use options::RunOptions;
-pub use run::{CreatedRun, RedriveRun, RunChange};
+pub use run::{CreatedRun, RedriveRun, RunAction, RunChange};
 pub use state::RunState;
 
 pub use super::handle::Runs;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
 use nix::sys::signal::Signal;
-use redrive::dlq::runs::{RunId, RunOptions};
+use redrive::dlq::runs::{RunAction, RunId, RunOptions};
 use redrive::dlq::{ForeignFailure, LetterFilter};
 
 use super::context::{Context, TIMEOUT, connect, operator, run, say};
@@ -240,7 +240,7 @@ impl Context<'_> {
         let paused = self.create_run("orders", "InvalidCurrency", &slow)?;
         self.pause()?;
         let runs = self.db.dlq().runs();
-        runs.pause(paused, &operator())?;
+        runs.change(paused, RunAction::Pause, &operator())?;
         self.create_run("orders", "UnknownCustomer", &RunOptions::new().canary(5))?;
         let fast = RunOptions::new().rate(20);
         self.create_run("orders", "GatewayTrouble", &fast)?;
@@ -249,7 +249,11 @@ impl Context<'_> {
         run(&mut self.admin, protect)?;
         let unapproved = self.create_run("mails", "BadAddress", &fast)?;
         self.pause()?;
-        runs.approve(unapproved, &redrive::Operator::new("anna"))?;
+        runs.change(
+            unapproved,
+            RunAction::Approve,
+            &redrive::Operator::new("anna"),
+        )?;
         let unprotect = "SELECT redrive.remove_protection('mails')";
         run(&mut self.admin, unprotect)?;
         self.wait_for(20, "redrive.dead_letters WHERE state = 'recovered'")?;

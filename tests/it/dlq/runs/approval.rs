@@ -10,7 +10,10 @@ fn protect(db: &Database, protection: &Protection) {
 }
 
 fn approve(test: &TestDatabase, id: RunId, name: &str) -> redrive::Result<Option<RunChange>> {
-    test.open().dlq().runs().approve(id, &Operator::new(name))
+    test.open()
+        .dlq()
+        .runs()
+        .change(id, RunAction::Approve, &Operator::new(name))
 }
 
 /// Returns the number of letters that were sent.
@@ -31,7 +34,10 @@ fn a_large_run_waits_for_the_approval_of_a_second_operator() {
     assert_eq!(status, DriveStatus::Ended(RunState::Unapproved));
     let driven = db.dlq().runs().drive(id).unwrap();
     assert!(driven.is_none(), "no worker can drive it");
-    assert_eq!(change(&test, "resume", id).became, RunState::Unapproved);
+    assert_eq!(
+        change(&test, RunAction::Resume, id).became,
+        RunState::Unapproved
+    );
     for own in ["maria@ops-1", ""] {
         approve(&test, id, own).unwrap_err();
     }

@@ -23,7 +23,7 @@ fn a_canary_that_dies_halts_the_run_and_the_other_letters_stay_open() {
     let db = queue.database();
     assert!(db.dlq().runs().drive(halted.id).unwrap().is_none());
     fixed.store(true, Ordering::SeqCst);
-    let resumed = change(&test, "resume", halted.id);
+    let resumed = change(&test, RunAction::Resume, halted.id);
     assert_eq!(resumed.was, RunState::Halted);
     assert_eq!(resumed.became, RunState::Running);
     if let Some(mut driver) = db.dlq().runs().drive(halted.id).unwrap() {

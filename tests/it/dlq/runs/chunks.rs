@@ -79,13 +79,13 @@ fn a_pause_waits_for_running_steps_and_rejects_the_next() {
     let mut first = one.transaction().unwrap();
     assert_eq!(step(&mut first, who, 1000), ("sent".to_owned(), 1000));
     let run = the_run(&test).id;
-    let pause = || change(&test, "pause", run).became;
+    let pause = || change(&test, RunAction::Pause, run).became;
     let became = held_up(&test, pause, || first.commit().unwrap());
     assert_eq!(became, RunState::Paused);
     assert_eq!(step(&mut other, who, 1000), ("paused".to_owned(), 0));
     assert_eq!(the_run(&test).sent, 1000);
 
-    change(&test, "resume", run);
+    change(&test, RunAction::Resume, run);
     let mut driver = driver(&test, run);
     assert_eq!(step(&mut other, who, 1000), ("lost".to_owned(), 0));
     finish(&mut driver);
@@ -107,7 +107,7 @@ fn a_letter_that_a_cancelled_run_did_not_try_is_no_fault() {
     first.commit().unwrap();
     assert_eq!(step(&mut other, who, 1000), sent);
     let run = the_run(&test).id;
-    change(&test, "cancel", run);
+    change(&test, RunAction::Cancel, run);
     assert_eq!(test.open().admin().faults().unwrap(), []);
     assert_eq!((the_run(&test).tried, the_run(&test).sent), (3000, 3000));
 }

@@ -64,7 +64,7 @@ fn an_unthrottled_run_halts_and_keeps_the_letters_of_its_chunks_open() {
     assert!(halted.sent <= 2050, "{halted:?}");
     adds_up(&test, id);
 
-    change(&test, "cancel", id);
+    change(&test, RunAction::Cancel, id);
     assert_eq!(run(&test, id).state, RunState::Cancelled);
     let open = letters_in(&test.open(), "orders", LetterState::Open) as u64;
     assert_eq!(open, 12_000 - halted.sent + 50);

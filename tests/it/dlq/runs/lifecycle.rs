@@ -55,26 +55,26 @@ fn a_run_can_be_paused_resumed_and_cancelled_midway() {
     let soon = "redrive_runs WHERE next_at <= clock_timestamp() + interval '1 second'";
     let soon = test.client().count(soon);
     assert_eq!(soon, 1, "a clock that was set back delays no run");
-    let paused = change(&test, "pause", id);
+    let paused = change(&test, RunAction::Pause, id);
     let states = (RunState::Running, RunState::Paused);
     assert_eq!((paused.was, paused.became), states);
     let status = driver.step().unwrap();
     assert_eq!(status, DriveStatus::Ended(RunState::Paused));
     let runs = db.dlq().runs();
     assert!(runs.drive(id).unwrap().is_none(), "it is paused");
-    let again = change(&test, "pause", id);
+    let again = change(&test, RunAction::Pause, id);
     assert_eq!(again.was, again.became);
 
-    change(&test, "resume", id);
+    change(&test, RunAction::Resume, id);
     let status = driver.step().unwrap();
     assert_eq!(status, DriveStatus::Lost, "it has lost the run");
     let mut driver = super::driver(&test, id);
     next_due(&test, LONG_AGO);
     assert_eq!(sends(&test, &mut driver), 4);
-    change(&test, "cancel", id);
+    change(&test, RunAction::Cancel, id);
     let status = driver.step().unwrap();
     assert_eq!(status, DriveStatus::Ended(RunState::Cancelled));
-    let resumed = change(&test, "resume", id);
+    let resumed = change(&test, RunAction::Resume, id);
     assert_eq!(resumed.became, RunState::Cancelled, "that was the end");
 
     assert_eq!(live(&test).len(), 4);
@@ -85,7 +85,11 @@ fn a_run_can_be_paused_resumed_and_cancelled_midway() {
     let verbs: String = test.client().ask(verbs, &[]);
     assert_eq!(verbs, "create_run, pause_run, resume_run, cancel_run");
     adds_up(&test, id);
-    assert!(runs.pause(RunId::new(99), &maria()).unwrap().is_none());
+    assert!(
+        runs.change(RunId::new(99), RunAction::Pause, &maria())
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[test]

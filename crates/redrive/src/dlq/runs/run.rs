@@ -96,7 +96,25 @@ pub struct CreatedRun {
     pub letters: u64,
 }
 
-/// The effect of an approval, pause, resume or cancel.
+words! {
+    /// What an operator does with a run.
+    pub enum RunAction is "action on a run" {
+        /// Approves a run that is too large for one operator; the workers then drive it.
+        ///
+        /// The operator must have another name than the one who created the run. A program chooses
+        /// that name itself; the [protection](crate::dlq::Protection) of a queue can require another
+        /// database role, which the server verifies.
+        Approve = "approve",
+        /// Pauses it after the current batch.
+        Pause = "pause",
+        /// Resumes a paused or halted run; a halted one starts again with its canary.
+        Resume = "resume",
+        /// Cancels it. Sent letters stay sent and the others stay open.
+        Cancel = "cancel",
+    }
+}
+
+/// The effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunChange {
@@ -219,55 +237,20 @@ impl Runs<'_> {
             .collect())
     }
 
-    /// Approves a run that is too large for one operator; the workers then drive it. Returns
-    /// `None` if the run does not exist.
-    ///
-    /// The operator must have another name than the one who created the run. A program chooses
-    /// that name itself; the [protection](crate::dlq::Protection) of a queue can require another
-    /// database role, which the server verifies.
+    /// Changes the state of a run. Returns `None` if the run does not exist.
     ///
     /// # Errors
     /// If the operator may not approve the run; otherwise if the database fails.
-    pub fn approve(&self, id: RunId, operator: &Operator) -> Result<Option<RunChange>> {
-        self.change(id, "approve", operator)
-    }
-
-    /// Pauses a run after the current batch. Returns `None` if the run does not exist.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub fn pause(&self, id: RunId, operator: &Operator) -> Result<Option<RunChange>> {
-        self.change(id, "pause", operator)
-    }
-
-    /// Resumes a paused or halted run; a halted one starts again with its canary. Returns
-    /// `None` if the run does not exist.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub fn resume(&self, id: RunId, operator: &Operator) -> Result<Option<RunChange>> {
-        self.change(id, "resume", operator)
-    }
-
-    /// Cancels a run. Sent letters stay sent and the others stay open. Returns `None` if
-    /// the run does not exist.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub fn cancel(&self, id: RunId, operator: &Operator) -> Result<Option<RunChange>> {
-        self.change(id, "cancel", operator)
-    }
-
-    fn change(
-        self,
+    pub fn change(
+        &self,
         id: RunId,
-        verb: &'static str,
+        action: RunAction,
         operator: &Operator,
     ) -> Result<Option<RunChange>> {
         let (was, became): (Option<RunState>, Option<RunState>) = self.db.ask().one(
-            &format!("{verb} redrive run {id}"),
+            &format!("{action} redrive run {id}"),
             &sql::CHANGE_RUN,
-            &[&id, &verb, operator],
+            &[&id, &action, operator],
         )?;
         let states = was.zip(became);
         Ok(states.map(|(was, became)| RunChange { was, became }))
