@@ -89,7 +89,7 @@ fn a_role_without_grants_reports_the_missing_privilege() {
     says(&reading, "down{privilege}", 1.0);
     says(&reading, "down{unreachable}", 0.0);
     says(&reading, "schema_compatible", 0.0);
-    assert!(reading.is_connected && !reading.is_ready());
+    assert!(reading.is_connected && !reading.is_ready);
     let (source, error) = &reading.failures[0];
     assert_eq!(*source, None);
     has(error, "read the schema's version");

@@ -62,14 +62,8 @@ pub struct Reading {
     pub is_connected: bool,
     /// The sources that could not be read, with the error. `None` means the whole database.
     pub failures: Vec<(Option<Source>, Error)>,
-    is_ready: bool,
-}
-
-impl Reading {
-    /// Returns true if the database answered and this library supports its schema version.
-    pub fn is_ready(&self) -> bool {
-        self.is_ready
-    }
+    /// True if the database answered and this library supports its schema version.
+    pub is_ready: bool,
 }
 
 impl Reader {
@@ -77,7 +71,7 @@ impl Reader {
     ///
     /// `version` is published as the label of `redrive_exporter_build_info`.
     pub fn new(version: &str) -> Reader {
-        let sources = Source::DATABASE.map(|source| (source, SourceState::new()));
+        let sources = Source::DATABASE.map(|source| (source, SourceState::default()));
         Reader {
             version: version.to_owned(),
             sources: sources.into(),
@@ -97,31 +91,25 @@ impl Reader {
     /// then blocks, so run it on a thread that you can abandon, or call [`read_within`](Reader::read_within).
     pub fn read(&mut self, client: &mut Client, budget: Duration) -> Reading {
         let deadline = Instant::now() + budget.min(MAX_WAIT);
-        let mut failures = Vec::new();
-        let mut distrust = None;
+        let (mut failures, mut distrust) = (Vec::new(), None);
         match self.identify(client, deadline) {
             Ok(Some(now)) => {
                 fold_backlog(client, remaining(deadline) / 4);
                 self.read_sources(client, now, deadline, &mut failures);
             }
-            Ok(None) => distrust = Some(Distrust::Schema),
+            Ok(None) => distrust = self.failed(Distrust::Schema),
             Err(error) => {
-                distrust = Some(Distrust::of(&error));
+                distrust = self.failed(Distrust::of(&error));
                 failures.push((None, error));
             }
-        }
-        if distrust.is_some() {
-            self.mark_failed(distrust);
         }
         let is_connected = !client.is_closed();
         if !is_connected {
             distrust = Some(Distrust::Unreachable);
         }
-        self.log(&failures);
         Reading {
             is_connected,
-            failures,
-            ..self.publish(distrust, Instant::now())
+            ..self.publish(distrust, failures, Instant::now())
         }
     }
 
@@ -143,12 +131,7 @@ impl Reader {
         });
         read.unwrap_or_else(|error| {
             let mut reader = self.clone();
-            let failures = vec![(None, error)];
-            reader.log(&failures);
-            let reading = Reading {
-                failures,
-                ..reader.unreachable()
-            };
+            let reading = reader.without_answer(vec![(None, error)]);
             (reader, reading)
         })
     }
@@ -169,9 +152,12 @@ impl Reader {
     /// Returns the last good values with `redrive_up` 0, and after 5 minutes only the metrics of
     /// the reader. Use it if you cannot connect.
     pub fn unreachable(&mut self) -> Reading {
-        let failure = Some(Distrust::Unreachable);
-        self.mark_failed(failure);
-        self.publish(failure, Instant::now())
+        self.without_answer(Vec::new())
+    }
+
+    fn without_answer(&mut self, failures: Vec<(Option<Source>, Error)>) -> Reading {
+        let distrust = self.failed(Distrust::Unreachable);
+        self.publish(distrust, failures, Instant::now())
     }
 
     /// Reads the time of the database and the version of its schema. `None`: it has no schema, or no migrations. A restore
@@ -205,7 +191,7 @@ impl Reader {
             (Source::Tables, &sql::METRICS_TABLES),
         ] {
             let start = Instant::now();
-            let state = self.sources.entry(source).or_insert_with(SourceState::new);
+            let state = self.sources.entry(source).or_default();
             match read_source(client, source, statement, remaining(deadline) / 2) {
                 Ok(series) => {
                     state.series = series;
@@ -221,17 +207,24 @@ impl Reader {
         }
     }
 
-    /// Marks all sources as failed.
-    fn mark_failed(&mut self, failure: Option<Distrust>) {
+    /// Marks all sources as failed, and returns why.
+    fn failed(&mut self, why: Distrust) -> Option<Distrust> {
         for state in self.sources.values_mut() {
-            state.failure = failure;
+            state.failure = Some(why);
         }
+        Some(why)
     }
 
-    /// Builds a reading from the last good values of all sources that are current.
+    /// Builds a reading from the last good values of all sources that are current, and logs the failures.
     ///
     /// `failure` is why no source was read.
-    fn publish(&mut self, failure: Option<Distrust>, now: Instant) -> Reading {
+    fn publish(
+        &mut self,
+        failure: Option<Distrust>,
+        failures: Vec<(Option<Source>, Error)>,
+        now: Instant,
+    ) -> Reading {
+        self.log(&failures);
         let distrust = failure.or_else(|| source_state::distrust(&self.sources, now));
         let sources = self.sources.iter();
         let current = sources.filter(|(_, state)| state.is_current(now));
@@ -253,7 +246,7 @@ impl Reader {
         Reading {
             samples: series.into_iter().map(sample).collect(),
             is_connected: false,
-            failures: Vec::new(),
+            failures,
             is_ready: failure.is_none() && self.schema.is_known,
         }
     }

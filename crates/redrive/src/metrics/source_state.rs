@@ -13,7 +13,7 @@ use crate::metrics::series::{Key, Numbers};
 /// How old the values of a source may be. After that its series disappear.
 const MAX_AGE: Duration = Duration::from_mins(5);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SourceState {
     /// The series of the last successful read.
     pub(crate) series: Vec<(Key, Numbers)>,
@@ -26,16 +26,6 @@ pub(crate) struct SourceState {
 }
 
 impl SourceState {
-    /// Returns a source that was never read.
-    pub(crate) fn new() -> SourceState {
-        SourceState {
-            series: Vec::new(),
-            good: None,
-            failure: Some(Distrust::Unreachable),
-            duration: Duration::ZERO,
-        }
-    }
-
     /// Returns whether the last successful read is recent enough to be published.
     pub(crate) fn is_current(&self, now: Instant) -> bool {
         self.good

@@ -56,7 +56,7 @@ fn a_source_that_is_locked_keeps_its_last_values_and_the_others_are_read() {
 
     let mut locker = test.begins("LOCK TABLE redrive.jobs IN ACCESS EXCLUSIVE MODE");
     let reading = reader.read(&mut client, Duration::from_secs(20));
-    assert!(reading.is_connected && reading.is_ready());
+    assert!(reading.is_connected && reading.is_ready);
     says(&reading, "up", 1.0);
     assert!(!success(&reading, Source::Queues));
     assert!(success(&reading, Source::Server));
@@ -81,7 +81,7 @@ fn a_lost_connection_is_reported_and_keeps_the_last_values() {
     let pid: i32 = client.ask("SELECT pg_backend_pid()", &[]);
     other.change("SELECT pg_terminate_backend($1, 20000)", &[&pid]);
     let reading = read(&mut reader, &mut client);
-    assert!(!reading.is_connected && !reading.is_ready());
+    assert!(!reading.is_connected && !reading.is_ready);
     for reading in [reading, reader.unreachable()] {
         says(&reading, "up", 0.0);
         says(&reading, "down{unreachable}", 1.0);
@@ -89,7 +89,7 @@ fn a_lost_connection_is_reported_and_keeps_the_last_values() {
         says(&reading, "collector_success{queues}", 0.0);
     }
     let reading = read(&mut reader, &mut other);
-    assert!(reading.is_ready());
+    assert!(reading.is_ready);
 }
 
 #[test]

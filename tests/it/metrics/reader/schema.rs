@@ -16,13 +16,13 @@ fn a_reader_without_a_schema_reports_it_and_recovers() {
     says(&reading, "schema_version", 0.0);
     says(&reading, "schema_compatible", 0.0);
     reads(&reading, "redrive_exporter_build_info", &["1.2.3"], 1.0);
-    assert!(reading.is_connected && !reading.is_ready() && reading.failures.is_empty());
+    assert!(reading.is_connected && !reading.is_ready && reading.failures.is_empty());
     assert!(!success(&reading, Source::Queues));
 
     test.open().migrate().unwrap();
     let reading = read(&mut reader, &mut client);
     assert!(reading.failures.is_empty(), "{:?}", reading.failures);
-    assert!(reading.is_ready());
+    assert!(reading.is_ready);
     says(&reading, "schema_compatible", 1.0);
     says(&reading, "up", 1.0);
     assert!(success(&reading, Source::Queues));
@@ -38,7 +38,7 @@ fn a_reader_without_a_schema_reports_it_and_recovers() {
         for (cause, is_it) in [("schema", 1.0), ("unreachable", 0.0), ("privilege", 0.0)] {
             reads(&reading, "redrive_down", &[cause], is_it);
         }
-        assert!(reading.is_connected && !reading.is_ready());
+        assert!(reading.is_connected && !reading.is_ready);
     }
 }
 
@@ -55,10 +55,10 @@ fn a_newer_schema_is_read_unless_it_is_breaking() {
     let reading = read(&mut reader, &mut client);
     says(&reading, "schema_compatible", 0.0);
     says(&reading, "up", 1.0);
-    assert!(!reading.is_ready());
+    assert!(!reading.is_ready);
 
     client.sql("DELETE FROM redrive.migrations WHERE version IN (1, 9999)");
-    assert!(!read(&mut reader, &mut client).is_ready(), "one is missing");
+    assert!(!read(&mut reader, &mut client).is_ready, "one is missing");
 }
 
 #[test]

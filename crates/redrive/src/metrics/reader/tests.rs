@@ -27,9 +27,9 @@ fn series_of_an_overdue_source_disappear_and_return() {
     let mut reader = read_at(start);
     let after = |minutes| start + Duration::from_mins(minutes);
     for failure in [None, Some(Distrust::Unreachable), Some(Distrust::Schema)] {
-        let reading = reader.publish(failure, after(5));
+        let reading = reader.publish(failure, Vec::new(), after(5));
         assert!(has(&reading, READY), "{failure:?}");
-        let reading = reader.publish(failure, after(6));
+        let reading = reader.publish(failure, Vec::new(), after(6));
         assert!(!has(&reading, READY), "{failure:?}");
         for name in [
             "redrive_jobs_enqueued_total",
@@ -45,7 +45,7 @@ fn series_of_an_overdue_source_disappear_and_return() {
     for state in reader.sources.values_mut() {
         state.good = Some((after(7), 1.0));
     }
-    assert!(has(&reader.publish(None, after(7)), READY));
+    assert!(has(&reader.publish(None, Vec::new(), after(7)), READY));
 }
 
 #[test]
