@@ -25,51 +25,12 @@ const QUEUE: Label = open("queue");
 const KIND: Label = open("kind");
 const TABLE: Label = open("table");
 const SLOT: Label = open("slot");
-const DEATH_CAUSE: Label = known("cause", &DeathCause::WORDS);
-const FAILURE_CAUSE: Label = known("cause", &FailureCause::WORDS);
 const JOB_STATE: Label = known("state", &["ready", "delayed", "leased"]);
-const LETTER_STATE: Label = known("state", &LetterState::WORDS);
-const RUN_STATE: Label = known("state", &["unapproved", "running", "paused", "halted"]);
-const RUN_OUTCOME: Label = known("outcome", &["recovered", "died_alike", "died_differently"]);
-const WORKER_STATE: Label = known("state", &["busy", "waiting", "expired"]);
-const BREAKER_STATE: Label = known("state", &["open", "half_open"]);
-const PAUSE_END: Label = known("end", &["none", "planned"]);
-const WAITS_FOR: Label = known("waits_for", &["operator", "retry"]);
-const TICK_OUTCOME: Label = known("outcome", &["fired", "triggered", "overlapped", "missed"]);
-const EXIT: Label = known("exit", &["redriven", "discarded"]);
-const OUTCOME: Label = known("outcome", &["succeeded", "failed"]);
-const PART: Label = known("part", &["heap", "index", "toast"]);
-const HOLDER: Label = known(
-    "holder",
-    &[
-        "backend",
-        "idle_in_transaction",
-        "prepared",
-        "slot",
-        "standby_feedback",
-    ],
-);
-/// Slots and standbys have no timestamp.
-const TIMED_HOLDER: Label = known("holder", &["backend", "idle_in_transaction", "prepared"]);
-const FROZEN: Label = known("kind", &["transaction", "multixact"]);
 const COLLECTOR: Label = known("collector", {
     let [database @ .., _reader] = &Source::WORDS;
     database
 });
-const DOWN_CAUSE: Label = known("cause", &Distrust::WORDS);
 const CHORE: Label = known("chore", &Chore::WORDS);
-
-const RESIDENCE_BOUNDS: &[f64] = &[
-    60.0,
-    600.0,
-    3600.0,
-    21600.0,
-    86400.0,
-    259_200.0,
-    604_800.0,
-    1_209_600.0,
-    2_592_000.0,
-];
 
 /// All metrics, in the order of the documentation.
 // Keeps two lines per entry.
@@ -82,7 +43,7 @@ pub const CATALOGUE: &[Metric] = &[
         "Attempts claimed by workers."),
     metric(Counter, "redrive_jobs_succeeded_total", &[QUEUE, KIND], Source::Totals,
         "Jobs that succeeded."),
-    metric(Counter, "redrive_job_attempts_failed_total", &[QUEUE, KIND, FAILURE_CAUSE], Source::Totals,
+    metric(Counter, "redrive_job_attempts_failed_total", &[QUEUE, KIND, known("cause", &FailureCause::WORDS)], Source::Totals,
         "Failed attempts, by cause."),
     metric(Counter, "redrive_jobs_retried_total", &[QUEUE], Source::Totals,
         "Failed attempts after which the job is retried."),
@@ -90,7 +51,7 @@ pub const CATALOGUE: &[Metric] = &[
         "Attempts that a handler snoozed. A snooze does not use up an attempt."),
     metric(Counter, "redrive_jobs_released_total", &[QUEUE], Source::Totals,
         "Jobs that returned to ready because their worker released them or was lost."),
-    metric(Counter, "redrive_jobs_dead_lettered_total", &[QUEUE, DEATH_CAUSE], Source::Totals,
+    metric(Counter, "redrive_jobs_dead_lettered_total", &[QUEUE, known("cause", &DeathCause::WORDS)], Source::Totals,
         "Deaths: jobs that became dead letters for any cause, and captured failures."),
     metric(Counter, "redrive_jobs_dead_lettered_by_kind_total", &[QUEUE, KIND], Source::Totals,
         "Deaths, by kind."),
@@ -114,12 +75,12 @@ pub const CATALOGUE: &[Metric] = &[
         "Results rejected because the lease of the job was lost."),
     metric(Counter, "redrive_enqueue_duplicates_total", &[QUEUE], Source::Totals,
         "Unique jobs not enqueued because their key is in use."),
-    metric(Counter, "redrive_schedule_ticks_total", &[QUEUE, TICK_OUTCOME], Source::Totals,
+    metric(Counter, "redrive_schedule_ticks_total", &[QUEUE, known("outcome", &["fired", "triggered", "overlapped", "missed"])], Source::Totals,
         "Ticks of schedules, by outcome."),
     // Histograms, counted in the same statements.
     metric(Histogram(buckets::SECONDS), "redrive_job_queue_wait_seconds", &[QUEUE], Source::Totals,
         "Time from when a job becomes ready to its claim, for every attempt that ended."),
-    metric(Histogram(buckets::SECONDS), "redrive_job_run_seconds", &[QUEUE, OUTCOME], Source::Totals,
+    metric(Histogram(buckets::SECONDS), "redrive_job_run_seconds", &[QUEUE, known("outcome", &["succeeded", "failed"])], Source::Totals,
         "Run time of handlers, including failures."),
     metric(Histogram(buckets::END_TO_END), "redrive_job_end_to_end_seconds", &[QUEUE], Source::Totals,
         "Time from the first enqueue to success, including waits and retries."),
@@ -129,7 +90,8 @@ pub const CATALOGUE: &[Metric] = &[
         "Attempts that a job had used when it died, in its current generation."),
     metric(Histogram(buckets::RETRY_DELAY), "redrive_job_retry_delay_seconds", &[QUEUE], Source::Totals,
         "Delays before retries that use up an attempt: backoff with jitter."),
-    metric(Histogram(RESIDENCE_BOUNDS), "redrive_dlq_residence_seconds", &[QUEUE, EXIT], Source::Totals,
+    metric(Histogram(&[60.0, 600.0, 3600.0, 21600.0, 86400.0, 259_200.0, 604_800.0, 1_209_600.0, 2_592_000.0]),
+        "redrive_dlq_residence_seconds", &[QUEUE, known("exit", &["redriven", "discarded"])], Source::Totals,
         "Time from a death to its redrive or discard."),
     // Chores of workers.
     metric(Histogram(buckets::CHORE), "redrive_chore_seconds", &[QUEUE, CHORE], Source::Totals,
@@ -168,22 +130,22 @@ pub const CATALOGUE: &[Metric] = &[
     metric(Gauge, "redrive_queue_last_success_timestamp_seconds", &[QUEUE], Source::Totals,
         "Time of the last success; 0 if there was none."),
     // Letters.
-    metric(Gauge, "redrive_dlq_letters", &[QUEUE, LETTER_STATE], Source::Totals,
+    metric(Gauge, "redrive_dlq_letters", &[QUEUE, known("state", &LetterState::WORDS)], Source::Totals,
         "Dead letters by state, exact, from the totals."),
-    metric(Gauge, "redrive_dlq_oldest_age_seconds", &[QUEUE, WAITS_FOR], Source::Letters,
+    metric(Gauge, "redrive_dlq_oldest_age_seconds", &[QUEUE, known("waits_for", &["operator", "retry"])], Source::Letters,
         "Time since the death of the oldest open letter; 0 if no letter is open. Letters of ignored groups do not count. A letter waits for a retry if an active policy will redrive it and it is among the 2500 oldest over all queues, or if a consumer of `dlq_events` has claimed it or put it off."),
     metric(Gauge, "redrive_dlq_retention_seconds", &[QUEUE], Source::Letters,
         "Age at which retention archives open letters; 0 if it never does."),
     // Operations.
-    metric(Gauge, "redrive_workers", &[QUEUE, WORKER_STATE], Source::Operations,
+    metric(Gauge, "redrive_workers", &[QUEUE, known("state", &["busy", "waiting", "expired"])], Source::Operations,
         "Workers by state, each once for each of its queues. Expired workers have not renewed in time."),
     metric(Gauge, "redrive_worker_slots", &[QUEUE], Source::Operations,
         "Slots of live workers, which is the number of jobs that can run at once. Slots that queues share count for each of them."),
     metric(Gauge, "redrive_worker_slots_busy", &[QUEUE], Source::Operations,
         "Slots that run a handler, of this queue or of another one that shares them: the leased jobs of each worker, or full batches of them if it has only those, up to its slots."),
-    metric(Gauge, "redrive_breakers", &[QUEUE, BREAKER_STATE], Source::Operations,
+    metric(Gauge, "redrive_breakers", &[QUEUE, known("state", &["open", "half_open"])], Source::Operations,
         "Breakers that hold back jobs. The breaker of a dependency counts once per queue with workers for its kinds."),
-    metric(Gauge, "redrive_queue_paused", &[QUEUE, PAUSE_END], Source::Operations,
+    metric(Gauge, "redrive_queue_paused", &[QUEUE, known("end", &["none", "planned"])], Source::Operations,
         "1 if an operator paused the queue, otherwise 0: until it is resumed (none) or until a time that was given (planned)."),
     metric(Gauge, "redrive_queue_paused_seconds", &[QUEUE], Source::Operations,
         "How long the queue has been paused; 0 if it is not paused."),
@@ -197,7 +159,7 @@ pub const CATALOGUE: &[Metric] = &[
         "How late the next tick of a schedule is; 0 if it is not due or the schedule is paused."),
     metric(Gauge, "redrive_schedule_deaths", &[open("schedule")], Source::Operations,
         "Dead letters in a row among the last 10 jobs of a schedule, counted from the latest that has ended."),
-    metric(Gauge, "redrive_runs", &[RUN_STATE], Source::Operations,
+    metric(Gauge, "redrive_runs", &[known("state", &["unapproved", "running", "paused", "halted"])], Source::Operations,
         "Redrive runs that have not ended; unapproved ones wait for a second operator."),
     metric(Gauge, "redrive_run_letters_waiting", &[], Source::Operations,
         "Letters that redrive runs have not sent yet."),
@@ -205,10 +167,10 @@ pub const CATALOGUE: &[Metric] = &[
         "Letters that redrive runs have sent and whose jobs have no outcome yet."),
     metric(Gauge, "redrive_run_idle_seconds", &[], Source::Operations,
         "How long the run that has made no progress for the longest has neither sent a letter nor had an outcome, among running runs with letters to send; 0 if there is none."),
-    metric(Counter, "redrive_run_outcomes_total", &[RUN_OUTCOME], Source::Operations,
+    metric(Counter, "redrive_run_outcomes_total", &[known("outcome", &["recovered", "died_alike", "died_differently"])], Source::Operations,
         "Outcomes of letters that redrive runs have sent."),
     // Tables.
-    metric(Gauge, "redrive_table_bytes", &[TABLE, PART], Source::Tables,
+    metric(Gauge, "redrive_table_bytes", &[TABLE, known("part", &["heap", "index", "toast"])], Source::Tables,
         "Size on disk. Jobs are the sum of all segments of the ring."),
     metric(Gauge, "redrive_table_live_rows_estimate", &[TABLE], Source::Tables,
         "Live rows, from the statistics of the server."),
@@ -225,9 +187,10 @@ pub const CATALOGUE: &[Metric] = &[
     metric(Gauge, "redrive_ring_clean_segments", &[], Source::Tables,
         "Segments of the ring without any row, live or dead. At 0 the current segment keeps growing."),
     // Server.
-    metric(Gauge, "redrive_pg_oldest_horizon_age_transactions", &[HOLDER], Source::Server,
+    metric(Gauge, "redrive_pg_oldest_horizon_age_transactions",
+        &[known("holder", &["backend", "idle_in_transaction", "prepared", "slot", "standby_feedback"])], Source::Server,
         "Transactions since the oldest one that each kind of holder keeps visible to vacuum."),
-    metric(Gauge, "redrive_pg_oldest_horizon_age_seconds", &[TIMED_HOLDER], Source::Server,
+    metric(Gauge, "redrive_pg_oldest_horizon_age_seconds", &[known("holder", &["backend", "idle_in_transaction", "prepared"])], Source::Server,
         "How long each kind of holder has held back the horizon; the server does not say it of slots and standbys. A vacuum holds nothing back."),
     metric(Gauge, "redrive_pg_oldest_transaction_age_seconds", &[], Source::Server,
         "Age of the oldest transaction in this database, except vacuums."),
@@ -235,7 +198,7 @@ pub const CATALOGUE: &[Metric] = &[
         "1 if the slot has a consumer, otherwise 0."),
     metric(Gauge, "redrive_pg_replication_slot_retained_wal_bytes", &[SLOT], Source::Server,
         "WAL that the server retains for the slot."),
-    metric(Gauge, "redrive_pg_frozen_id_age", &[FROZEN], Source::Server,
+    metric(Gauge, "redrive_pg_frozen_id_age", &[known("kind", &["transaction", "multixact"])], Source::Server,
         "Age of the oldest unfrozen transaction ID and of the oldest multixact ID of all databases of the server, in IDs."),
     metric(Gauge, "redrive_pg_lock_waiters", &[], Source::Server,
         "Backends of this database that are waiting for a lock."),
@@ -246,7 +209,7 @@ pub const CATALOGUE: &[Metric] = &[
     // The reader.
     metric(Gauge, "redrive_up", &[], Source::Reader,
         "1 if the database answered this scrape and the metrics of jobs, letters and workers can be trusted, otherwise 0. See redrive_down for the cause."),
-    metric(Gauge, "redrive_down", &[DOWN_CAUSE], Source::Reader,
+    metric(Gauge, "redrive_down", &[known("cause", &Distrust::WORDS)], Source::Reader,
         "1 for the cause of redrive_up 0: no answer, no schema, a missing privilege, or another failure of the collectors totals, queues, letters or operations for 5 minutes."),
     metric(Gauge, "redrive_exporter_build_info", &[open("version")], Source::Reader,
         "Always 1, with the version of the exporter."),
