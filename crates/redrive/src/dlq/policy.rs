@@ -9,22 +9,12 @@ use crate::dlq::prelude::*;
 /// whose unique keys no live job holds.
 ///
 /// The [guide](crate::_guide::schedules) has an example.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[must_use]
-pub struct Policy {
-    letters: LetterFilter,
-    pub(crate) batch: u32,
-    pub(crate) generations: u32,
-    pub(crate) growth: f64,
-    pub(crate) counts_only: bool,
-}
-
-/// A policy, as the database stores it.
-#[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
-pub struct PolicyStatus {
-    /// The filter of the letters, as the SQL functions take it.
-    pub letters: Box<RawValue>,
+pub struct Policy<Letters = LetterFilter> {
+    /// The filter of the letters.
+    pub letters: Letters,
     /// The letters per tick.
     pub batch: u32,
     /// The generation at which a letter is left open.
@@ -34,6 +24,9 @@ pub struct PolicyStatus {
     /// Whether it redrives nothing, and counts the letters that it would redrive.
     pub counts_only: bool,
 }
+
+/// A policy, as the database stores it: its filter is the one that the SQL functions take.
+pub type PolicyStatus = Policy<Box<RawValue>>;
 
 impl Policy {
     /// Returns a policy for the open letters that the filter selects.
