@@ -67,33 +67,32 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 fn key(input: &DeriveInput, method: &TokenStream, value: &Expr) -> Result<TokenStream> {
     // `self` and the names in a template are those of this method, also if a macro wrote the attribute.
     let this = quote_spanned!(Span::call_site()=> self);
-    let made = match value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(format),
-            ..
-        }) => {
-            let fields = match &input.data {
-                Data::Struct(data) => data.fields.iter().collect(),
-                Data::Enum(_) | Data::Union(_) => Vec::new(),
-            };
-            let fields = fields.into_iter().filter_map(|field| field.ident.as_ref());
-            let names = fields.clone().cloned().map(|mut name| {
-                name.set_span(format.span());
-                name
-            });
-            quote! {
-                #(
-                    #[allow(unused_variables, non_snake_case, deprecated)]
-                    let #names = &#this.#fields;
-                )*
-                ::std::option::Option::Some(::std::format!(#format))
-            }
+    let made = if let Expr::Lit(ExprLit {
+        lit: Lit::Str(format),
+        ..
+    }) = value
+    {
+        let fields = match &input.data {
+            Data::Struct(data) => data.fields.iter().collect(),
+            Data::Enum(_) | Data::Union(_) => Vec::new(),
+        };
+        let fields = fields.into_iter().filter_map(|field| field.ident.as_ref());
+        let names = fields.clone().cloned().map(|mut name| {
+            name.set_span(format.span());
+            name
+        });
+        quote! {
+            #(
+                #[allow(unused_variables, non_snake_case, deprecated)]
+                let #names = &#this.#fields;
+            )*
+            ::std::option::Option::Some(::std::format!(#format))
         }
-        Expr::Macro(_) => {
-            let message = "expected a template such as `\"order-{order}\"`, or a function";
-            return Err(Error::new_spanned(value, message));
-        }
-        function => quote_spanned!(value.span()=> (#function)(#this)),
+    } else if matches!(value, Expr::Macro(_)) {
+        let message = "expected a template such as `\"order-{order}\"`, or a function";
+        return Err(Error::new_spanned(value, message));
+    } else {
+        quote_spanned!(value.span()=> (#value)(#this))
     };
     Ok(quote! {
         fn #method(&#this) -> ::std::option::Option<::std::string::String> {

@@ -141,7 +141,7 @@ impl Shared {
     }
 
     fn publish(&self, reader: Reader, reading: Reading) {
-        let answered = reading.is_connected.then(|| reading.is_ready);
+        let answered = reading.is_connected.then_some(reading.is_ready);
         // Rendered before the lock is taken, because it takes a while.
         let exposition = render(reading.samples);
         let mut state = self.state();

@@ -150,9 +150,10 @@ impl Error {
 
     /// Converts an error of the driver while connecting or migrating, which does not say to migrate.
     pub(crate) fn from_setup(doing: &str, source: postgres::Error) -> Error {
-        let kind = match kind_of_source(&source) {
-            Kind::MigrationRequired => Kind::Database,
-            kind => kind,
+        let kind = kind_of_source(&source);
+        let kind = match kind == Kind::MigrationRequired {
+            true => Kind::Database,
+            false => kind,
         };
         Error::of_kind(kind, doing, source)
     }

@@ -116,8 +116,10 @@ fn a_compaction_gives_up_while_a_transaction_keeps_the_table() {
 #[test]
 fn a_table_with_many_live_rows_is_left_to_vacuum() {
     let (_test, mut client) = TestDatabase::with_client();
-    client.sql("INSERT INTO redrive.letter_deltas (group_id) SELECT n FROM generate_series(1, 20000) n; \
-             UPDATE redrive.compactions SET max_rows = 19999");
+    client.sql(
+        "INSERT INTO redrive.letter_deltas (group_id) SELECT n FROM generate_series(1, 20000) n; \
+             UPDATE redrive.compactions SET max_rows = 19999",
+    );
     assert_eq!(compact(&mut client), [""; 0]);
     assert_eq!(client.count("letter_deltas"), 20_000);
 }

@@ -97,9 +97,9 @@ impl Reader {
                 fold_backlog(client, remaining(deadline) / 4);
                 self.read_sources(client, now, deadline, &mut failures);
             }
-            Ok(None) => distrust = self.failed(Distrust::Schema),
+            Ok(None) => distrust = Some(self.failed(Distrust::Schema)),
             Err(error) => {
-                distrust = self.failed(Distrust::of(&error));
+                distrust = Some(self.failed(Distrust::of(&error)));
                 failures.push((None, error));
             }
         }
@@ -157,7 +157,7 @@ impl Reader {
 
     fn without_answer(&mut self, failures: Vec<(Option<Source>, Error)>) -> Reading {
         let distrust = self.failed(Distrust::Unreachable);
-        self.publish(distrust, failures, Instant::now())
+        self.publish(Some(distrust), failures, Instant::now())
     }
 
     /// Reads the time of the database and the version of its schema. `None`: it has no schema, or no migrations. A restore
@@ -208,11 +208,11 @@ impl Reader {
     }
 
     /// Marks all sources as failed, and returns why.
-    fn failed(&mut self, why: Distrust) -> Option<Distrust> {
+    fn failed(&mut self, why: Distrust) -> Distrust {
         for state in self.sources.values_mut() {
             state.failure = Some(why);
         }
-        Some(why)
+        why
     }
 
     /// Builds a reading from the last good values of all sources that are current, and logs the failures.

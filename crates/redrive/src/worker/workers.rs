@@ -118,7 +118,9 @@ impl WorkersBuilder {
         }
         let (mut sharing, own): (Vec<_>, Vec<_>) =
             self.queues.into_iter().partition(|it| it.weight.is_some());
-        sharing.iter_mut().for_each(|queue| queue.slots = self.pool);
+        for queue in &mut sharing {
+            queue.slots = self.pool;
+        }
         let pools = own.into_iter().map(|queue| vec![queue]).chain([sharing]);
         start(&self.db, pools.filter(|pool| !pool.is_empty()).collect())
     }

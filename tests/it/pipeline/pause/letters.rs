@@ -21,7 +21,11 @@ fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {
     let waiting = run();
     assert_eq!((waiting.state, waiting.sent), (RunState::Running, 2));
     assert_eq!(waiting.died(), 0);
-    let blocked = || db.dlq().blocked(&LetterFilter::new().run(created.id)).unwrap();
+    let blocked = || {
+        db.dlq()
+            .blocked(&LetterFilter::new().run(created.id))
+            .unwrap()
+    };
     let found = blocked();
     assert_eq!((found.len(), found[0].letters), (1, 2));
     assert!(found[0].since.is_some() && found[0].breaker.is_none());
