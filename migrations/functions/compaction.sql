@@ -74,7 +74,13 @@ BEGIN
     LIMIT 1
     FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN redrive.truncate_done();
+        RETURN (
+            SELECT t.heap
+            FROM redrive.expired_done_slots() AS s (slot)
+            CROSS JOIN LATERAL (SELECT format('redrive.done_jobs_%s', s.slot) AS heap) t
+            -- A clock may have been set back.
+            WHERE redrive.truncate_drained(t.heap::regclass, 'keep_until > clock_timestamp()')
+            LIMIT 1);
     END IF;
     SELECT h.xid INTO kept FROM redrive.horizon_holders() h ORDER BY age(h.xid) DESC LIMIT 1;
     -- Many transactions end while a table waits for its next turn, so one that is still the oldest is held.

@@ -16,15 +16,3 @@ AS $$
     CROSS JOIN LATERAL redrive.done_slot(statement_timestamp() - ago.slots * interval '2 days') AS s (slot)
     WHERE pg_relation_size(format('redrive.done_jobs_%s', s.slot)::regclass) > 0
 $$;
-
--- Truncates one such slot. Returns the name of its table; NULL: there is none, or another session uses it.
-CREATE OR REPLACE FUNCTION redrive.truncate_done() RETURNS text
-    LANGUAGE sql VOLATILE
-AS $$
-    SELECT t.heap
-    FROM redrive.expired_done_slots() AS s (slot)
-    CROSS JOIN LATERAL (SELECT format('redrive.done_jobs_%s', s.slot) AS heap) t
-    -- A clock may have been set back.
-    WHERE redrive.truncate_drained(t.heap::regclass, 'keep_until > clock_timestamp()')
-    LIMIT 1
-$$;

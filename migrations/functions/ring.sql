@@ -56,18 +56,6 @@ BEGIN
 END
 $$;
 
--- Returns whether every snapshot sees that a segment has no job. A snapshot that does not would find the
--- segment empty after TRUNCATE, and the lease of the job is too new for it. A snapshot can be held for days,
--- so it is waited for at most 10 seconds.
-CREATE OR REPLACE FUNCTION redrive.is_seen_drained(drained_at timestamptz, drained_xid xid8) RETURNS boolean
-    LANGUAGE sql VOLATILE
-AS $$
-    SELECT is_seen_drained.drained_at < clock_timestamp() - interval '10 seconds' OR NOT EXISTS (
-        SELECT FROM pg_stat_activity a
-        WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
-            AND age(a.backend_xmin) > age(is_seen_drained.drained_xid::xid))
-$$;
-
 -- Truncates a table, unless a transaction keeps its lock on it or one of its rows is still needed. Returns whether it did.
 -- The caller is a function of the owner, because only the owner may TRUNCATE.
 CREATE OR REPLACE FUNCTION redrive.truncate_drained(heap regclass, is_needed text DEFAULT 'true') RETURNS boolean
@@ -206,7 +194,12 @@ BEGIN
     FROM unnest(due) WITH ORDINALITY AS d (segment, ordinal)
     JOIN redrive.ring_segments s USING (segment)
     WHERE CASE WHEN s.drained_at IS NULL THEN NOT redrive.ends_with_jobs(s.segment)
-               ELSE redrive.is_seen_drained(s.drained_at, s.drained_xid) END
+               -- An older snapshot would find the segment empty after TRUNCATE, and the lease of a job is too new for it. A
+               -- snapshot can be held for days, so it is waited for at most 10 seconds.
+               ELSE s.drained_at < clock_timestamp() - interval '10 seconds' OR NOT EXISTS (
+                   SELECT FROM pg_stat_activity a
+                   WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
+                       AND age(a.backend_xmin) > age(s.drained_xid::xid)) END
     ORDER BY d.ordinal
     LIMIT 1;
     IF candidate IS NULL AND redrive.segment_bytes(here) < turn_ring.segment_bytes THEN

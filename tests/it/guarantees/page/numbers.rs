@@ -74,7 +74,7 @@ const FUNCTIONS: [(&str, &str, &str, &str); 6] = [
     ("identical deaths", "reopen", r"NEW\.alike >= ", ""),
     ("failed redrives", "reopen", "failed_redrives >= ", ""),
     ("abandoned claims", "change_event", r"crashes \+ 1 >= ", ""),
-    ("snapshot wait", "is_seen_drained", "interval '", " s"),
+    ("snapshot wait", "turn_ring", "interval '", " s"),
     ("audit age", "prune_audit", "older_than >= '", " days"),
 ];
 
