@@ -73,11 +73,12 @@ CREATE OR REPLACE FUNCTION redrive.fold_metrics(max_rows integer DEFAULT 50000, 
     SET enable_seqscan = on
 AS $$
 DECLARE
-    here    smallint;
-    child   smallint;
-    tallies redrive.metric_values[];
-    folded  bigint;
-    heap    regclass;
+    here     smallint;
+    tallies  redrive.metric_values[];
+    folded   bigint;
+    heap     regclass;
+    is_full  boolean;
+    is_clean boolean;
 BEGIN
     PERFORM redrive.require_read_committed('fold_metrics');
     PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_metrics' FOR UPDATE SKIP LOCKED;
@@ -116,22 +117,15 @@ BEGIN
 
     -- A session with an uncommitted write holds its child.
     SELECT p.last_value INTO here FROM redrive.metric_ring_position p;
+    is_full := pg_relation_size(format('redrive.metric_deltas_%s', here)::regclass) >= segment_bytes;
     FOR step IN 1..2 LOOP
         heap := format('redrive.metric_deltas_%s', (here + step) % 3);
-        IF pg_relation_size(heap) > 0 THEN
-            PERFORM redrive.truncate_drained(heap);
+        is_clean := pg_relation_size(heap) = 0 OR redrive.truncate_drained(heap);
+        IF is_full AND is_clean THEN
+            PERFORM setval('redrive.metric_ring_position', (here + step) % 3);
+            is_full := false;
         END IF;
     END LOOP;
-
-    IF pg_relation_size(format('redrive.metric_deltas_%s', here)::regclass) >= segment_bytes THEN
-        FOR step IN 1..2 LOOP
-            child := (here + step) % 3;
-            IF pg_relation_size(format('redrive.metric_deltas_%s', child)::regclass) = 0 THEN
-                PERFORM setval('redrive.metric_ring_position', child);
-                EXIT;
-            END IF;
-        END LOOP;
-    END IF;
     RETURN folded;
 END
 $$;
