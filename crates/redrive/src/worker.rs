@@ -41,7 +41,6 @@ mod claimer;
 mod second_fetcher;
 mod fetcher;
 pub(crate) mod chore;
-mod chore_tallies;
 mod chores;
 mod renewer;
 #[cfg(feature = "signals")]

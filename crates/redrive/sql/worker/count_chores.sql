@@ -1,5 +1,5 @@
 -- Purpose: counts the runs and the failures of a worker's chores.
--- Called by: worker/chore_tallies.rs, after a look if a chore has failed or done work.
+-- Called by: worker/chores.rs, after a look if a chore has failed or done work.
 -- $1 text      queue of the worker
 -- $2 text[]    keys of the counters           $3 text[]    chores
 -- $4 smallint[] buckets of histograms         $5 bigint[]  counts

@@ -24,7 +24,7 @@ use crate::pipeline::done_jobs;
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::outcome::FailureCause;
 use crate::pipeline::settlement::Settlement;
-use crate::pipeline::tallies::tallies;
+use crate::pipeline::tallies::Tallies;
 use crate::sync::Transaction;
 
 /// How many times a running job may be released with its attempt refunded.
@@ -52,9 +52,10 @@ pub(crate) fn settle_done(
         return Ok(HashSet::new());
     };
     let jobs = |its: &[Settlement]| i32::try_from(its.len()).unwrap_or(i32::MAX);
-    let leases = of_leases(done).map(|(lease, its)| (lease.0, jobs(its)));
+    let leases = done.chunk_by(|one, next| one.lease == next.lease);
+    let leases = leases.map(|its| (its[0].lease.0, jobs(its)));
     let (ids, jobs): (Vec<Uuid>, Vec<i32>) = leases.unzip();
-    let counts = TallyColumns::of(done);
+    let counts = Tallies::of(done);
     let end = |session: &mut Session| -> Result<HashSet<LeaseId>> {
         let parameters: [Parameter<'_>; 10] = [
             &ids,
@@ -82,12 +83,6 @@ pub(crate) fn settle_done(
     }
 }
 
-/// Splits verdicts by lease.
-fn of_leases(settlements: &[Settlement]) -> impl Iterator<Item = (LeaseId, &[Settlement])> {
-    let leases = settlements.chunk_by(|one, next| one.lease == next.lease);
-    leases.filter_map(|its| Some((its.first()?.lease, its)))
-}
-
 /// Writes verdicts and ends leases without remaining jobs. Returns the lease and job of each
 /// verdict that was written; the others were lost.
 pub(crate) fn settle(
@@ -103,7 +98,7 @@ pub(crate) fn settle(
     for settlement in settlements {
         columns.push(settlement, identity)?;
     }
-    let counts = TallyColumns::of(settlements);
+    let counts = Tallies::of(settlements);
     let parameters: [Parameter<'_>; 27] = [
         &columns.leases,
         &columns.ids,
@@ -148,7 +143,7 @@ pub(crate) fn settle_own(
     began: SystemTime,
 ) -> Result<Option<String>, postgres::Error> {
     let meta = &settlement.meta;
-    let counts = TallyColumns::of(std::slice::from_ref(settlement));
+    let counts = Tallies::of(std::slice::from_ref(settlement));
     let parameters: [Parameter<'_>; 11] = [
         &settlement.lease.0,
         &meta.id.get(),
@@ -256,36 +251,6 @@ impl<'a> VerdictColumns<'a> {
                 .transpose()?,
         );
         Ok(())
-    }
-}
-
-/// The tallies, one array per column.
-#[derive(Default)]
-struct TallyColumns {
-    leases: Vec<Uuid>,
-    keys: Vec<&'static str>,
-    labels: Vec<Option<String>>,
-    causes: Vec<Option<&'static str>>,
-    buckets: Vec<Option<i16>>,
-    counts: Vec<i64>,
-    sums: Vec<f64>,
-}
-
-impl TallyColumns {
-    fn of(settlements: &[Settlement]) -> TallyColumns {
-        let mut columns = TallyColumns::default();
-        for (lease, its) in of_leases(settlements) {
-            for tally in tallies(its) {
-                columns.leases.push(lease.0);
-                columns.keys.push(tally.key);
-                columns.labels.push(tally.label);
-                columns.causes.push(tally.cause.map(FailureCause::as_str));
-                columns.buckets.push(tally.bucket);
-                columns.counts.push(tally.count);
-                columns.sums.push(tally.sum);
-            }
-        }
-        columns
     }
 }
 

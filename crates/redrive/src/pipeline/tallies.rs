@@ -1,118 +1,87 @@
-//! Tallies: what to count of the verdicts on a lease. Pure.
+//! Tallies: what to count of the verdicts on leases. Pure.
 //!
 //! The settler writes them in the same statement as the verdicts. Each names its lease, so that
 //! nothing is counted for a lost lease.
 
+use uuid::Uuid;
+
 use crate::pipeline::buckets::{self, bucket};
 use crate::pipeline::judge::Verdict;
-use crate::pipeline::outcome::FailureCause;
 use crate::pipeline::settlement::Settlement;
 
-/// A sum over the verdicts of a lease with the same key, label, cause and bucket.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Tally {
-    pub(crate) key: &'static str,
-    pub(crate) label: Option<String>,
-    pub(crate) cause: Option<FailureCause>,
-    pub(crate) bucket: Option<i16>,
-    pub(crate) count: i64,
-    pub(crate) sum: f64,
+/// The count and the sum of what has the same lease, key, label, cause and bucket, one array per column.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Tallies<'a> {
+    pub(crate) leases: Vec<Uuid>,
+    pub(crate) keys: Vec<&'static str>,
+    pub(crate) labels: Vec<Option<&'a str>>,
+    pub(crate) causes: Vec<Option<&'static str>>,
+    pub(crate) buckets: Vec<Option<i16>>,
+    pub(crate) counts: Vec<i64>,
+    pub(crate) sums: Vec<f64>,
 }
 
-/// Returns what to count if the database accepts these verdicts on a lease unchanged.
-pub(crate) fn tallies(settlements: &[Settlement]) -> Vec<Tally> {
-    let mut counted: Vec<Tally> = Vec::new();
-    let mut wait = HistogramTally::new(buckets::SECONDS);
-    let mut succeeded = HistogramTally::new(buckets::SECONDS);
-    let mut failed = HistogramTally::new(buckets::SECONDS);
-    let mut end_to_end = HistogramTally::new(buckets::END_TO_END);
-    let mut attempts = HistogramTally::new(buckets::ATTEMPTS);
-    for settlement in settlements.iter().filter(|one| !one.is_unrun()) {
-        let (kind, cause) = (Some(&*settlement.meta.kind), settlement.cause);
-        let run_time = settlement.run_time.as_secs_f64();
-        wait.add(settlement.meta.wait.as_secs_f64());
-        // The database counts what becomes of the others.
-        if settlement.verdict == Verdict::Done {
-            count(&mut counted, "succeeded", kind, None);
-            succeeded.add(run_time);
-            end_to_end.add(settlement.age.as_secs_f64());
-            attempts.add(settlement.meta.attempt.into());
+impl<'a> Tallies<'a> {
+    /// Returns what to count if the database accepts these verdicts unchanged. Those of a lease are together.
+    pub(crate) fn of(settlements: &'a [Settlement]) -> Tallies<'a> {
+        let mut tallies = Tallies::default();
+        for one in settlements.iter().filter(|one| !one.is_unrun()) {
+            let (lease, kind) = (one.lease.0, Some(&*one.meta.kind));
+            let wait = observed(buckets::SECONDS, one.meta.wait.as_secs_f64());
+            let run = observed(buckets::SECONDS, one.run_time.as_secs_f64());
+            tallies.add(lease, "wait", None, None, wait);
+            // The database counts what becomes of the others.
+            if one.verdict == Verdict::Done {
+                let age = observed(buckets::END_TO_END, one.age.as_secs_f64());
+                let attempts = observed(buckets::ATTEMPTS, one.meta.attempt.into());
+                tallies.add(lease, "succeeded", kind, None, None);
+                tallies.add(lease, "run", Some("succeeded"), None, run);
+                tallies.add(lease, "end_to_end", None, None, age);
+                tallies.add(lease, "attempts_done", None, None, attempts);
+            }
+            if let Some(cause) = one.cause {
+                tallies.add(lease, "failed", kind, Some(cause.as_str()), None);
+                tallies.add(lease, "run", Some("failed"), None, run);
+            }
         }
-        if cause.is_some() {
-            count(&mut counted, "failed", kind, cause);
-            failed.add(run_time);
-        }
+        tallies
     }
-    counted
-        .into_iter()
-        .chain(wait.tallies("wait", None))
-        .chain(succeeded.tallies("run", Some("succeeded")))
-        .chain(failed.tallies("run", Some("failed")))
-        .chain(end_to_end.tallies("end_to_end", None))
-        .chain(attempts.tallies("attempts_done", None))
-        .collect()
+
+    /// Counts one, and what was [`observed`] of it.
+    pub(crate) fn add(
+        &mut self,
+        lease: Uuid,
+        key: &'static str,
+        label: Option<&'a str>,
+        cause: Option<&'static str>,
+        observed: Option<(i16, f64)>,
+    ) {
+        let (bucket, value) = observed.unzip();
+        let places = (0..self.leases.len()).rev();
+        let mut its = places.take_while(|place| self.leases[*place] == lease);
+        let same = its.find(|place| {
+            let counted = (self.buckets[*place], self.keys[*place]);
+            counted == (bucket, key)
+                && (self.labels[*place], self.causes[*place]) == (label, cause)
+        });
+        let place = same.unwrap_or_else(|| {
+            self.leases.push(lease);
+            self.keys.push(key);
+            self.labels.push(label);
+            self.causes.push(cause);
+            self.buckets.push(bucket);
+            self.counts.push(0);
+            self.sums.push(0.0);
+            self.leases.len() - 1
+        });
+        self.counts[place] += 1;
+        self.sums[place] += value.unwrap_or_default();
+    }
 }
 
-fn count(
-    counted: &mut Vec<Tally>,
-    key: &'static str,
-    kind: Option<&str>,
-    cause: Option<FailureCause>,
-) {
-    let same = |tally: &&mut Tally| {
-        tally.key == key && tally.label.as_deref() == kind && tally.cause == cause
-    };
-    match counted.iter_mut().find(same) {
-        Some(tally) => tally.count += 1,
-        None => counted.push(Tally {
-            key,
-            label: kind.map(str::to_owned),
-            cause,
-            bucket: None,
-            count: 1,
-            sum: 0.0,
-        }),
-    }
-}
-
-/// A histogram: count and sum per bucket.
-struct HistogramTally {
-    bounds: &'static [f64],
-    buckets: Vec<(i64, f64)>,
-}
-
-impl HistogramTally {
-    fn new(bounds: &'static [f64]) -> HistogramTally {
-        HistogramTally {
-            bounds,
-            buckets: Vec::new(),
-        }
-    }
-
-    fn add(&mut self, observed: f64) {
-        if self.buckets.is_empty() {
-            self.buckets = vec![(0, 0.0); self.bounds.len() + 1];
-        }
-        let place = usize::try_from(bucket(self.bounds, observed)).unwrap_or_default();
-        if let Some((count, sum)) = self.buckets.get_mut(place) {
-            *count += 1;
-            *sum += observed;
-        }
-    }
-
-    fn tallies(self, key: &'static str, label: Option<&str>) -> impl Iterator<Item = Tally> {
-        (0..)
-            .zip(self.buckets)
-            .filter(|(_, (count, _))| *count > 0)
-            .map(move |(bucket, (count, sum))| Tally {
-                key,
-                label: label.map(str::to_owned),
-                cause: None,
-                bucket: Some(bucket),
-                count,
-                sum,
-            })
-    }
+/// Returns a value and its bucket in a histogram with these bounds.
+pub(crate) fn observed(bounds: &[f64], value: f64) -> Option<(i16, f64)> {
+    Some((bucket(bounds, value), value))
 }
 
 #[cfg(test)]
@@ -126,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_job_that_did_not_run_waits_on_and_is_counted_once() {
-        let (lease, meta) = (LeaseId(uuid::Uuid::nil()), JobMeta::of_a_sample());
+        let (lease, meta) = (LeaseId(Uuid::nil()), JobMeta::of_a_sample());
         let now = meta.claimed;
         let ran = Settlement::done(lease, &Arc::new(meta), Duration::ZERO, None, now);
         let unrun = Settlement {
@@ -134,6 +103,6 @@ mod tests {
             verdict: Verdict::Snooze(Duration::ZERO),
             ..ran.clone()
         };
-        assert_eq!(tallies(&[unrun, ran.clone()]), tallies(&[ran]));
+        assert_eq!(Tallies::of(&[unrun, ran.clone()]), Tallies::of(&[ran]));
     }
 }

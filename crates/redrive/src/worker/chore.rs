@@ -49,6 +49,12 @@ words! {
 }
 
 impl Chore {
+    /// Whether an idle worker does it, too. A fold is not work: its count would be the reason of the next one.
+    pub(crate) const fn is_rest(self) -> bool {
+        use Chore::{Age, FoldCounters, Look, Ring, Unhandled};
+        matches!(self, Look | Ring | FoldCounters | Unhandled | Age)
+    }
+
     const fn longest_pause(self) -> Duration {
         match matches!(self, Chore::Look | Chore::Schedules | Chore::Reap) {
             true => SHORT_PAUSE,

@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use crate::db::caller::DbCaller;
 use crate::db::durability::{self, durability_warnings};
 use crate::db::row::column;
@@ -27,12 +29,13 @@ use crate::dlq::runs::{DriveStatus, Steps, find_run};
 use crate::error::{Error, Result};
 use crate::job::milliseconds::milliseconds;
 use crate::job::wait::from_now;
+use crate::pipeline::buckets;
+use crate::pipeline::tallies::{Tallies, observed};
 use crate::schedule::tick::run_schedules;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::select;
 use crate::worker::chore::{Chore, Task};
-use crate::worker::chore_tallies::ChoreTallies;
 use crate::worker::latch::LatchReceiver;
 use crate::worker::limits::check_interval;
 use crate::worker::queues::Queues;
@@ -69,9 +72,7 @@ pub(crate) fn work(queues: &Queues, db_caller: DbCaller, over: &LatchReceiver) {
         let pause = chores.next_at().saturating_duration_since(Instant::now());
         select! {
             recv(over) -> _ => {
-                if chores.tallies.has_work() {
-                    chores.write_tallies();
-                }
+                chores.write_tallies();
                 return;
             }
             recv(queues.first().shared.schedules.rung) -> _ => chores.set_due(Chore::Schedules, Instant::now()),
@@ -96,7 +97,10 @@ struct Chores<'a> {
     state: &'a Arc<State>,
     db_caller: DbCaller,
     tasks: BTreeMap<Chore, Task>,
-    tallies: ChoreTallies,
+    /// The runs of chores that are not counted in the database yet.
+    tallies: Tallies<'static>,
+    /// Whether one of them failed or did work. Otherwise an idle worker writes nothing.
+    has_work: bool,
     worked_at_last_turn: u64,
     /// What is remembered of each queue.
     of_queues: Vec<OfQueue>,
@@ -114,7 +118,8 @@ impl<'a> Chores<'a> {
             state: queues.first(),
             db_caller,
             tasks: BTreeMap::new(),
-            tallies: ChoreTallies::default(),
+            tallies: Tallies::default(),
+            has_work: false,
             worked_at_last_turn: 0,
             of_queues: queues.iter().map(|_| OfQueue::default()).collect(),
             runs: VecDeque::new(),
@@ -167,7 +172,7 @@ impl<'a> Chores<'a> {
                 self.attempt(chore);
             }
         }
-        if looks && self.tallies.has_work() {
+        if looks {
             self.write_tallies();
         }
     }
@@ -178,11 +183,14 @@ impl<'a> Chores<'a> {
         self.task(chore).due = None;
         let result = self.perform(chore);
         let ended = Instant::now();
-        self.tallies.ran(chore, ended - begun);
+        let took = observed(buckets::CHORE, (ended - begun).as_secs_f64());
+        let (nil, label) = (Uuid::nil(), Some(chore.as_str()));
+        self.tallies.add(nil, "chore", label, None, took);
+        self.has_work |= result.is_err() || !chore.is_rest();
         match result {
             Ok(()) => self.task(chore).succeeded(),
             Err(error) => {
-                self.tallies.failed(chore);
+                self.tallies.add(nil, "chore_failed", label, None, None);
                 let pause = self.task(chore).failed(chore, ended);
                 self.state.report_error(&error, pause);
             }
@@ -379,14 +387,26 @@ impl<'a> Chores<'a> {
         Ok(())
     }
 
-    /// Writes the counts of the chores. If that fails, they are written with the next ones.
+    /// Counts the runs of the chores in the database. If that fails, they are counted with the next ones.
     fn write_tallies(&mut self) {
-        let (tallies, queue) = (self.tallies.clone(), self.state.queue().to_owned());
-        let written = self.call("count the chore runs", move |session| {
-            tallies.write(session, &queue)
+        const DOING: &str = "count the chore runs";
+        if !self.has_work {
+            return;
+        }
+        let (its, queue) = (self.tallies.clone(), self.state.queue().to_owned());
+        let written = self.call(DOING, move |session| {
+            let parameters: [sql::Parameter<'_>; 6] = [
+                &queue,
+                &its.keys,
+                &its.labels,
+                &its.buckets,
+                &its.counts,
+                &its.sums,
+            ];
+            session.query(DOING, &sql::COUNT_CHORES, &parameters)
         });
         match written {
-            Ok(()) => self.tallies = ChoreTallies::default(),
+            Ok(_) => (self.tallies, self.has_work) = (Tallies::default(), false),
             Err(error) => log::debug!("{}: {error}", self.state),
         }
     }
