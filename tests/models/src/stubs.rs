@@ -29,14 +29,7 @@ pub(crate) mod dlq {
 
     /// No retention.
     pub(crate) mod retention {
-        use crate::error::Result;
-        use crate::session::Session;
-
         pub(crate) const RETAIN_BATCH: i32 = 1;
-
-        pub(crate) fn retain_a_batch(_: &mut Session, _: i32) -> Result<bool> {
-            Ok(false)
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::sync::Row;
 use crate::db::column::Given;
 use crate::db::database::Database;
 use crate::db::row::{FromRow, first, read_all};
+use crate::db::session::Session;
 use crate::db::sql::{Parameter, Sql};
 use crate::error::{Error, Result};
 
@@ -39,18 +40,8 @@ impl Ask<'_> {
         sql: &'static Sql,
         parameters: &[&dyn Given],
     ) -> Result<Vec<Row>> {
-        let mut given = Vec::new();
-        for parameter in parameters {
-            parameter.give(&mut given);
-        }
-        let does = doing.to_owned();
-        self.db.call_within(doing, self.deadline, move |session| {
-            let parameters: Vec<Parameter<'_>> = given
-                .iter()
-                .map(|given| -> Parameter<'_> { &**given })
-                .collect();
-            session.query(&does, sql, &parameters)
-        })
+        let work = rows(doing, sql, parameters);
+        self.db.call_within(doing, self.deadline, work)
     }
 
     /// Returns all rows of a statement.
@@ -80,9 +71,7 @@ impl Ask<'_> {
         sql: &'static Sql,
         parameters: &[&dyn Given],
     ) -> Result<T> {
-        self.first(doing, sql, parameters)?.ok_or_else(|| {
-            Error::unavailable(format!("could not {doing}: the database returned no row"))
-        })
+        only(doing, &self.rows(doing, sql, parameters)?)
     }
 
     /// Repeats a statement that returns how many rows it changed, until there are none or the caller wants no more.
@@ -102,4 +91,36 @@ impl Ask<'_> {
             }
         }
     }
+}
+
+/// Returns the call of a statement that returns its rows. `doing` names the operation and its subject.
+pub(crate) fn rows(
+    doing: &str,
+    sql: &'static Sql,
+    parameters: &[&dyn Given],
+) -> impl FnOnce(&mut Session) -> Result<Vec<Row>> + Send + use<> {
+    let (doing, mut given) = (doing.to_owned(), Vec::new());
+    for parameter in parameters {
+        parameter.give(&mut given);
+    }
+    move |session| {
+        let parameters = given.iter().map(|given| -> Parameter<'_> { &**given });
+        session.query(&doing, sql, &parameters.collect::<Vec<_>>())
+    }
+}
+
+/// Returns the call of a statement that always returns one row.
+pub(crate) fn one<T: FromRow>(
+    doing: &str,
+    sql: &'static Sql,
+    parameters: &[&dyn Given],
+) -> impl FnOnce(&mut Session) -> Result<T> + Send + use<T> {
+    let (does, rows) = (doing.to_owned(), rows(doing, sql, parameters));
+    move |session| only(&does, &rows(session)?)
+}
+
+fn only<T: FromRow>(doing: &str, rows: &[Row]) -> Result<T> {
+    first(rows)?.ok_or_else(|| {
+        Error::unavailable(format!("could not {doing}: the database returned no row"))
+    })
 }

@@ -118,16 +118,3 @@ impl RetentionRules<'_> {
         )
     }
 }
-
-/// Applies the rules to up to `most` letters for a worker, unless another worker is applying them. Returns whether
-/// letters may remain.
-pub(crate) fn retain_a_batch(session: &mut Session, most: i32) -> Result<bool> {
-    let (most, nobody): (i64, Option<&str>) = (most.into(), None);
-    let row = session.query_one(
-        "apply retention",
-        &sql::APPLY_RETENTION,
-        &[&most, &"skip", &nobody, &nobody],
-    )?;
-    let taken: Option<i64> = row.get(0);
-    Ok(taken.is_some_and(|taken| taken > 0))
-}

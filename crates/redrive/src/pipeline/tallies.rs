@@ -61,8 +61,7 @@ impl<'a> Tallies<'a> {
         let mut its = places.take_while(|place| self.leases[*place] == lease);
         let same = its.find(|place| {
             let counted = (self.buckets[*place], self.keys[*place]);
-            counted == (bucket, key)
-                && (self.labels[*place], self.causes[*place]) == (label, cause)
+            counted == (bucket, key) && (self.labels[*place], self.causes[*place]) == (label, cause)
         });
         let place = same.unwrap_or_else(|| {
             self.leases.push(lease);

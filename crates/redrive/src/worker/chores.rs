@@ -19,15 +19,16 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use crate::db::ask::{one, rows};
 use crate::db::caller::DbCaller;
+use crate::db::column::Given;
 use crate::db::durability::{self, durability_warnings};
-use crate::db::row::column;
+use crate::db::row::FromRow;
 use crate::db::session::Session;
 use crate::db::sql;
-use crate::dlq::retention::{RETAIN_BATCH, retain_a_batch};
+use crate::dlq::retention::RETAIN_BATCH;
 use crate::dlq::runs::{DriveStatus, Steps, find_run};
 use crate::error::{Error, Result};
-use crate::job::milliseconds::milliseconds;
 use crate::job::wait::from_now;
 use crate::pipeline::buckets;
 use crate::pipeline::tallies::{Tallies, observed};
@@ -235,12 +236,9 @@ impl<'a> Chores<'a> {
     fn look(&mut self) -> Result<()> {
         let (all, now) = (self.queues, Instant::now());
         self.set_due(Chore::Look, now + check_interval(all.lease()));
-        let (me, lease_ms) = (all.ids(), milliseconds(all.lease()));
+        let given: [&dyn Given; 2] = [&all.ids(), &all.lease()];
         let (due, next): (Vec<String>, Option<Duration>) =
-            self.call("look for chores", move |session| {
-                let row = session.query_one("look for chores", &sql::CHORES, &[&me, &lease_ms])?;
-                Ok((row.get("chores"), column(&row, "schedules_ms")?))
-            })?;
+            self.ask("look for chores", &sql::CHORES, &given)?;
         self.task(Chore::Schedules).due = next.map(from_now);
         for chore in Chore::ALL {
             let is_due = due.iter().any(|name| name == chore.as_str())
@@ -267,12 +265,8 @@ impl<'a> Chores<'a> {
     fn compact(&mut self) -> Result<()> {
         let begun = Instant::now();
         while begun.elapsed() < CHORE_BUDGET {
-            let compacted: Option<String> = self.call("compact a table", |session| {
-                let row = session.query_one("compact a table", &sql::COMPACT, &[])?;
-                Ok(row.get(0))
-            })?;
-            match compacted {
-                Some(table) => log::debug!("{}: compacted {table}", self.state),
+            match self.ask("compact a table", &sql::COMPACT, &[])? {
+                Some::<String>(table) => log::debug!("{}: compacted {table}", self.state),
                 None => break,
             }
         }
@@ -280,18 +274,31 @@ impl<'a> Chores<'a> {
     }
 
     /// Folds rows into totals, or deletes them, until none are left or the time is used up.
-    fn fold(&mut self, chore: Chore, doing: &'static str, sql: &'static sql::Sql) -> Result<()> {
-        let begun = Instant::now();
+    fn fold(&mut self, chore: Chore, doing: &str, sql: &'static sql::Sql) -> Result<()> {
         let rows = self.task(chore).bound(FOLD_ROWS);
+        let folded = self.repeat(doing, Instant::now(), rows.into(), sql, &[&rows]);
+        folded.map(drop)
+    }
+
+    /// Repeats a statement that changes up to `most` rows until it changes fewer, or its chore, which began at `begun`, has
+    /// used up its time. Returns how many rows it has changed.
+    fn repeat(
+        &mut self,
+        doing: &str,
+        begun: Instant,
+        most: i64,
+        sql: &'static sql::Sql,
+        given: &[&dyn Given],
+    ) -> Result<i64> {
+        let mut all = 0;
         while begun.elapsed() < CHORE_BUDGET {
-            let folded: i64 = self.call(doing, move |session| {
-                Ok(session.query_one(doing, sql, &[&rows])?.get(0))
-            })?;
-            if folded < i64::from(rows) {
+            let changed: i64 = self.ask(doing, sql, given)?;
+            all += changed;
+            if changed < most {
                 break;
             }
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Takes runs without a driver. A run may wait for hours, so if they are too many, those that were found first are
@@ -325,33 +332,33 @@ impl<'a> Chores<'a> {
         };
         self.set_due(Chore::Ring, from_now(every));
         let stragglers = self.task(Chore::Ring).bound(STRAGGLERS);
-        let state = Arc::clone(self.state);
-        self.call("turn the ring", move |session| {
-            for _ in 0..RING_STEPS {
-                let given: [sql::Parameter<'_>; 2] = [&SEGMENT_BYTES, &stragglers];
-                let row = session.query_one("turn the ring", &sql::TURN_RING, &given)?;
-                let (segment, bytes) = (row.get("segment"), row.get("bytes"));
-                state.shared.ring.segment.store(segment, Ordering::Relaxed);
-                state
-                    .shared
-                    .ring
-                    .ready_bytes
-                    .store(bytes, Ordering::Relaxed);
-                match row.get("step") {
-                    "nothing" => break,
-                    step => log::debug!("{state}: ring: {step}"),
-                }
+        let state = self.state;
+        for _ in 0..RING_STEPS {
+            let (step, segment, bytes): (String, i16, i64) = self.ask(
+                "turn the ring",
+                &sql::TURN_RING,
+                &[&SEGMENT_BYTES, &stragglers],
+            )?;
+            let ring = &state.shared.ring;
+            ring.segment.store(segment, Ordering::Relaxed);
+            ring.ready_bytes.store(bytes, Ordering::Relaxed);
+            if step == "nothing" {
+                break;
             }
-            Ok(())
-        })
+            log::debug!("{state}: ring: {step}");
+        }
+        Ok(())
     }
 
     /// Applies retention to a batch of letters.
     fn retain(&mut self) -> Result<()> {
         // Letters may be so large that a whole batch exceeds the statement timeout.
         let most = self.task(Chore::Retention).bound(RETAIN_BATCH);
-        let retain = move |session: &mut Session| retain_a_batch(session, most);
-        if !self.call("apply retention", retain)? {
+        let nobody = None::<&str>;
+        let given: [&dyn Given; 4] = [&i64::from(most), &"skip", &nobody, &nobody];
+        // `None`: another worker is applying the rules.
+        let taken: Option<i64> = self.ask("apply retention", &sql::APPLY_RETENTION, &given)?;
+        if taken.is_none_or(|taken| taken == 0) {
             self.task(Chore::Retention).rests_until = Some(from_now(RETAIN_EVERY));
         }
         Ok(())
@@ -389,26 +396,35 @@ impl<'a> Chores<'a> {
 
     /// Counts the runs of the chores in the database. If that fails, they are counted with the next ones.
     fn write_tallies(&mut self) {
-        const DOING: &str = "count the chore runs";
         if !self.has_work {
             return;
         }
-        let (its, queue) = (self.tallies.clone(), self.state.queue().to_owned());
-        let written = self.call(DOING, move |session| {
-            let parameters: [sql::Parameter<'_>; 6] = [
-                &queue,
-                &its.keys,
-                &its.labels,
-                &its.buckets,
-                &its.counts,
-                &its.sums,
-            ];
-            session.query(DOING, &sql::COUNT_CHORES, &parameters)
-        });
-        match written {
-            Ok(_) => (self.tallies, self.has_work) = (Tallies::default(), false),
-            Err(error) => log::debug!("{}: {error}", self.state),
+        let (queue, its) = (self.state.queue(), std::mem::take(&mut self.tallies));
+        let given: [&dyn Given; 6] = [
+            &queue,
+            &its.keys,
+            &its.labels,
+            &its.buckets,
+            &its.counts,
+            &its.sums,
+        ];
+        let doing = "count the chore runs";
+        match self.call(doing, rows(doing, &sql::COUNT_CHORES, &given)) {
+            Ok(_) => self.has_work = false,
+            Err(error) => {
+                log::debug!("{}: {error}", self.state);
+                self.tallies = its;
+            }
         }
+    }
+
+    fn ask<T: FromRow + Send + 'static>(
+        &mut self,
+        doing: &str,
+        sql: &'static sql::Sql,
+        given: &[&dyn Given],
+    ) -> Result<T> {
+        self.call(doing, one(doing, sql, given))
     }
 
     fn call<T: Send + 'static>(

@@ -9,6 +9,7 @@ mod round;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::db::ask::rows;
 use crate::db::sql;
 use crate::error::Error;
 use crate::job::wait::from_now;
@@ -305,16 +306,11 @@ impl Fetcher {
     fn switch_mode(&mut self) -> Next {
         let (worker, waits) = (self.state.identity.id.0, !self.policy.is_notified());
         let notifications = self.state.notifications();
-        let switched = self
+        let doing = "record whether the worker waits";
+        match self
             .claimer
-            .call("record whether the worker waits", move |session| {
-                session.query(
-                    "record whether the worker waits",
-                    &sql::WAIT,
-                    &[&worker, &waits],
-                )
-            });
-        match switched {
+            .call(doing, rows(doing, &sql::WAIT, &[&worker, &waits]))
+        {
             Ok(_) => {
                 self.policy.switch(Instant::now(), notifications);
                 Next::once_there_is_room()

@@ -140,12 +140,10 @@ impl OwnAttempt<'_> {
     fn end(self, db: &Database, lives: bool, ended: Result<(), Outcome>) -> AttemptResult {
         let mut ended = ended;
         if let Some(server_started) = self.server_started.filter(|_| !lives) {
-            let xid = self.xid.clone();
-            let asked = db.call("ask for a handler's transaction", move |session| {
-                let doing = "ask for the transaction of a handler";
-                let row = session.query_one(doing, &sql::ASK_OWN, &[&server_started, &xid])?;
-                Ok((row.get("is_same_server"), row.get("has_committed")))
-            });
+            let doing = "ask for the transaction of a handler";
+            let asked = db
+                .ask()
+                .one(doing, &sql::ASK_OWN, &[&server_started, &self.xid]);
             match asked {
                 Ok((_, true)) => return AttemptResult::Settled,
                 Ok((true, false)) => {}

@@ -7,16 +7,17 @@
 use std::time::Duration;
 
 use postgres::fallible_iterator::FallibleIterator;
-use postgres::types::Json;
 use uuid::Uuid;
 
+use crate::db::ask::rows;
 use crate::db::caller::DbCaller;
+use crate::db::column::Given;
 use crate::db::pooler::Pooler;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::job::{JobId, OpenTransaction};
-use crate::job::milliseconds::milliseconds;
+use crate::job::payload::Json;
 use crate::job::wait::from_now;
 use crate::pipeline::checkpoint::store_soon;
 use crate::pipeline::claim::LeaseId;
@@ -24,7 +25,7 @@ use crate::pipeline::gates::read_gates;
 use crate::pipeline::settle::release;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::TryRecvError;
-use crate::sync::{Instant, Notification, Row};
+use crate::sync::{Instant, Notification};
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::limits::{RENEWALS_PER_LEASE, check_interval};
 use crate::worker::queues::Queues;
@@ -229,11 +230,9 @@ impl Renewer<'_> {
 
     /// Removes the worker's rows. If the database is unavailable, they expire.
     fn leave(&mut self) {
-        let (doing, rows) = ("remove the worker's registration", self.queues.ids());
-        let left = self.db_caller.call(doing, self.timeout(), move |session| {
-            session.query(doing, &sql::LEAVE, &[&rows])
-        });
-        if let Err(error) = left {
+        let doing = "remove the worker's registration";
+        let leave = rows(doing, &sql::LEAVE, &[&self.queues.ids()]);
+        if let Err(error) = self.db_caller.call(doing, self.timeout(), leave) {
             log::warn!("{}: {error:#}", self.queues.first());
         }
     }
@@ -296,12 +295,35 @@ fn cancel(queues: &Queues, payload: &str) {
 /// Renews the leases of all queues, and learns which jobs were cancelled. Returns the leases that the database knows, by
 /// queue.
 fn renew(queues: &Queues, db_caller: &mut DbCaller) -> Result<Vec<Vec<Uuid>>> {
-    let sent_at = Instant::now();
-    let of_all = queues.clone();
+    let (sent_at, ids, identity) = (Instant::now(), queues.ids(), &queues.first().identity);
+    let (mut names, mut slots, mut kinds) = (vec![], vec![], vec![]);
+    let (mut terms, mut pools, mut slot_jobs) = (vec![], vec![], vec![]);
+    let number = |slots: usize| i32::try_from(slots).unwrap_or(i32::MAX);
+    for state in queues.iter() {
+        names.push(state.queue());
+        slots.push(number(state.slots.count));
+        let handled = state.kinds.as_deref();
+        let handled = handled.map(|its| Json::large("the kinds", &its));
+        kinds.push(handled.transpose()?);
+        terms.push(state.config.lease);
+        pools.push(ids[state.pool]);
+        slot_jobs.push(number(state.handlers.only_batches_of().unwrap_or(1)));
+    }
+    let given: [&dyn Given; 10] = [
+        &ids,
+        &names,
+        &&*identity.host,
+        &std::process::id(),
+        &&*identity.version,
+        &slots,
+        &kinds,
+        &terms,
+        &pools,
+        &slot_jobs,
+    ];
+    let doing = format!("renew the leases of queue `{}`", names.join("`, `"));
     let deadline = (queues.lease() / RENEWALS_PER_LEASE).min(call_timeout(queues.first()));
-    let rows = db_caller.call("renew the leases", deadline, move |session| {
-        send_renewal(session, &of_all)
-    })?;
+    let rows = db_caller.call(&doing, deadline, rows(&doing, &sql::RENEW, &given))?;
     let mut leases = Vec::new();
     for state in queues.iter() {
         let id = state.identity.id.0;
@@ -322,38 +344,6 @@ fn renew(queues: &Queues, db_caller: &mut DbCaller) -> Result<Vec<Vec<Uuid>>> {
     }
     queues.first().shared.outage_log.database_answered();
     Ok(leases)
-}
-
-fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
-    let identity = &queues.first().identity;
-    let (mut names, mut slots, mut kinds, mut leases) = (vec![], vec![], vec![], vec![]);
-    let (ids, mut pools, mut slot_jobs) = (queues.ids(), vec![], vec![]);
-    let number = |slots: usize| i32::try_from(slots).unwrap_or(i32::MAX);
-    for state in queues.iter() {
-        pools.push(ids[state.pool]);
-        let config = &state.config;
-        names.push(config.queue.name());
-        slots.push(number(state.slots.count));
-        slot_jobs.push(number(state.handlers.only_batches_of().unwrap_or(1)));
-        kinds.push(state.kinds.as_deref().map(Json));
-        leases.push(milliseconds(config.lease));
-    }
-    session.query(
-        &format!("renew the leases of queue `{}`", names.join("`, `")),
-        &sql::RENEW,
-        &[
-            &ids,
-            &names,
-            &&*identity.host,
-            &std::process::id().cast_signed(),
-            &&*identity.version,
-            &slots,
-            &kinds,
-            &leases,
-            &pools,
-            &slot_jobs,
-        ],
-    )
 }
 
 /// Reads the breakers, pauses and limits, and wakes the fetcher for the queues of which it may claim more.

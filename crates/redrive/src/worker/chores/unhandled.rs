@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{CHORE_BUDGET, Chores};
+use super::Chores;
+use crate::db::ask::rows;
+use crate::db::column::Given;
+use crate::db::row::read_all;
 use crate::db::sql;
 use crate::error::Result;
 use crate::sync::Instant;
@@ -31,17 +34,14 @@ impl Chores<'_> {
     ///
     /// This worker handles its own kinds, even if the database has not heard from it for longer than its lease.
     pub(super) fn look_for_unhandled(&mut self, state: &State) -> Result<()> {
-        const LOOK: &str = "look for kinds without a worker";
         let begun = Instant::now();
         let own = state.kinds.as_deref();
         let Some(own) = own.filter(|_| self.wants_unhandled(state, begun)) else {
             return Ok(());
         };
-        let name = state.queue().to_owned();
-        let mut kinds: Vec<String> = self.call(LOOK, move |session| {
-            let rows = session.query(LOOK, &sql::UNHANDLED_KINDS, &[&name, &JOBS_READ])?;
-            Ok(rows.iter().map(|row| row.get("kind")).collect())
-        })?;
+        let doing = "look for kinds without a worker";
+        let found = rows(doing, &sql::UNHANDLED_KINDS, &[&state.queue(), &JOBS_READ]);
+        let mut kinds: Vec<String> = read_all(&self.call(doing, found)?)?;
         kinds.retain(|kind| !own.contains(kind));
         let of_queue = &mut self.of_queues[state.place];
         if of_queue.warn_at.is_none_or(|at| at <= begun) {
@@ -78,24 +78,12 @@ impl Chores<'_> {
         limit: Duration,
         begun: Instant,
     ) -> Result<()> {
-        const BURY: &str = "bury jobs without a worker";
         let message =
             format!("no live worker of the queue has handled the kind `{kind}` for {limit:?}");
         let most = i64::from(self.task(Chore::Unhandled).bound(BURIED));
-        let mut all = 0;
-        while begun.elapsed() < CHORE_BUDGET {
-            let (queue, kind) = (state.queue().to_owned(), kind.to_owned());
-            let message = message.clone();
-            let buried: i64 = self.call(BURY, move |session| {
-                let parameters: [sql::Parameter<'_>; 4] = [&queue, &kind, &message, &most];
-                let row = session.query_one(BURY, &sql::BURY_UNHANDLED, &parameters)?;
-                Ok(row.get(0))
-            })?;
-            all += buried;
-            if buried < most {
-                break;
-            }
-        }
+        let given: [&dyn Given; 4] = [&state.queue(), &kind, &&*message, &most];
+        let doing = "bury jobs without a worker";
+        let all = self.repeat(doing, begun, most, &sql::BURY_UNHANDLED, &given)?;
         if all > 0 {
             log::warn!("{state} kind={kind}: {all} jobs dead: {message}");
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Fetcher;
+use crate::db::ask::one;
 use crate::db::sql;
 use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::MAX_BATCH;
@@ -36,14 +37,11 @@ impl Fetcher {
         }
         self.meet_at = from_now(MEET_EVERY);
         let me = self.state.identity.id.0;
-        let met = self
+        let doing = "count the other workers";
+        match self
             .claimer
-            .call("count the other workers", move |session| {
-                let row =
-                    session.query_one("count the other workers", &sql::OTHER_WORKERS, &[&me])?;
-                Ok(row.get("others"))
-            });
-        match met {
+            .call(doing, one(doing, &sql::OTHER_WORKERS, &[&me]))
+        {
             Ok(others) => self.state.other_workers.store(others, Ordering::Relaxed),
             // Run what was claimed. The next claim reports a database that does not answer.
             Err(error) => log::debug!("{}: {error}", self.state),

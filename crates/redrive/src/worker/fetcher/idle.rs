@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{Fetcher, Next, ahead};
+use crate::db::ask::rows;
 use crate::db::row::{read_all, row};
 use crate::db::sql;
-use crate::error::Result;
 use crate::pipeline::claim::windows::LONG;
 use crate::sync::Instant;
 
@@ -34,12 +34,16 @@ pub(super) fn poll(fetchers: &mut [Fetcher], look_at: &mut Instant) {
         return;
     }
     let queues = idle.iter().map(|fetcher| fetcher.state.queue().to_owned());
-    let found = look(queues.collect(), idle[0]);
+    let queues: Vec<String> = queues.collect();
+    let doing = "look at the idle queues";
+    let found = idle[0]
+        .claimer
+        .call(doing, rows(doing, &sql::IDLE_QUEUES, &[&queues]));
     let now = Instant::now();
     if now.duration_since(asked_at) > LONG {
         *look_at = now + now.duration_since(asked_at) * SHARE;
     }
-    let found = match found {
+    let found: Vec<Found> = match found.and_then(|rows| read_all(&rows)) {
         Ok(found) => found,
         // The queues poll for themselves.
         Err(error) => return idle[0].state.report_error(&error, Duration::ZERO),
@@ -51,13 +55,6 @@ pub(super) fn poll(fetchers: &mut [Fetcher], look_at: &mut Instant) {
             Some(_) | None => fetcher.next = Next::once_there_is_room(),
         }
     }
-}
-
-fn look(queues: Vec<String>, fetcher: &mut Fetcher) -> Result<Vec<Found>> {
-    let doing = "look at the idle queues";
-    fetcher.claimer.call(doing, move |session| {
-        read_all(&session.query(doing, &sql::IDLE_QUEUES, &[&queues])?)
-    })
 }
 
 impl Fetcher {

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::Settler;
+use crate::db::ask::{one, rows};
 use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
@@ -30,10 +31,7 @@ impl Settler<'_> {
     /// Returns the number of leases that remain.
     fn locked_leases(&self) -> Result<i64> {
         let (worker, what) = (self.state.identity.id.0, "look for leases that remain");
-        self.call(what, move |session| {
-            let row = session.query_one(what, &sql::LOCKED_LEASES, &[&worker])?;
-            Ok(row.get("leases"))
-        })
+        self.call(what, one(what, &sql::LOCKED_LEASES, &[&worker]))
     }
 
     /// Ends the transactions of handlers that were given up. They cannot settle their jobs, but they have locks.
@@ -45,10 +43,8 @@ impl Settler<'_> {
         let (pids, begins): (Vec<i32>, Vec<SystemTime>) =
             open.map(|open| (open.pid, open.began)).unzip();
         let what = "end the transactions of handlers";
-        let ended = self.call(what, move |session| {
-            session.query(what, &sql::END_TRANSACTIONS, &[&pids, &begins])
-        });
-        if let Err(error) = ended {
+        let end = rows(what, &sql::END_TRANSACTIONS, &[&pids, &begins]);
+        if let Err(error) = self.call(what, end) {
             log::warn!("{}: they end with their handlers: {error}", self.state);
         }
     }
