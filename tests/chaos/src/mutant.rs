@@ -104,7 +104,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "settle" "'dead' AND (SELECT count(*) FROM returned) >= 0"
             => "'dead' AND (SELECT count(*) FROM returned) >= 0 AND false";
     "death-names-another-cause" in Work breaks [Cause], Statement
-        "settle" "s.is_cancelled THEN $13::text ELSE v.cause END" => "s.is_cancelled THEN $13::text ELSE 'exhausted' END";
+        "settle" "s.is_cancelled THEN 'manual' ELSE v.cause END" => "s.is_cancelled THEN 'manual' ELSE 'exhausted' END";
     "outage-charges-an-attempt" in Work breaks [OutageFree], Statement
         "settle" "WHEN s.verdict IN ('snooze', 'outage') OR" => "WHEN s.verdict = 'snooze' OR";
     "recovery-is-not-recorded" in Work breaks [Lineage], Statement

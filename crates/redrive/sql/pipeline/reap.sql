@@ -6,9 +6,8 @@
 -- $2 bigint    maximum leases per call
 -- $3 integer   max_crashes
 -- $4 integer   delay per crash in milliseconds, from the second crash on
--- $5 text      cause for a cancelled job: manual
+-- $5 uuid[]    rows of the worker that reaps
 -- $6 bigint    maximum jobs per call          $7 bigint    maximum bytes per call, as stored
--- $8 uuid[]    rows of the worker that reaps
 -- Locks: the lease rows, skipping leases that another session settles or reaps, and leases with a job
 --        whose letter belongs to another job (see redrive.has_refused_death); the letters of
 --        redriven jobs that die, in the order of their ids; their unique keys.
@@ -23,7 +22,7 @@ WITH expired AS MATERIALIZED (
     WHERE coalesce(w.expires_at, l.claimed_at + $1::integer * interval '1 millisecond')
             < statement_timestamp()
         -- A worker that was silent for a lease renews its own leases, unless another one reaped them.
-        AND l.worker_id <> ALL ($8::uuid[])
+        AND l.worker_id <> ALL ($5::uuid[])
         -- A death that the database would refuse must not hold up the other leases. Only suspects and
         -- cancelled jobs can die here, and a suspect has its own lease. The condition on the time comes
         -- first, because the function unpacks the jobs.
@@ -38,7 +37,7 @@ WITH expired AS MATERIALIZED (
         AND (
             NOT EXISTS (
                 SELECT FROM redrive.workers me
-                WHERE me.worker_id = ANY ($8::uuid[])
+                WHERE me.worker_id = ANY ($5::uuid[])
                     AND me.started_at + $1::integer * interval '1 millisecond' > statement_timestamp()
             )
             OR EXISTS (
@@ -93,7 +92,7 @@ returned AS MATERIALIZED (
 ),
 died AS MATERIALIZED (
     SELECT redrive.bury(array_agg(u.job), array_agg(ROW(
-               CASE WHEN u.is_cancelled THEN $5::text ELSE 'worker_lost' END,
+               CASE WHEN u.is_cancelled THEN 'manual' ELSE 'worker_lost' END,
                CASE WHEN u.is_cancelled THEN 'cancelled' ELSE 'worker_lost' END,
                CASE WHEN u.is_cancelled THEN 'cancelled by an operator'
                     ELSE 'its worker went away ' || u.crashes || ' times while it ran' END,

@@ -6,7 +6,6 @@
 -- $3 integer   only leases claimed at least this many milliseconds ago
 -- $4 bigint[]  ids of jobs whose handlers had started; their refunds are counted. NULL: any of them may have
 -- $5 integer   maximum refunds per job; after that, the attempt stays charged
--- $6 text      cause for a cancelled job: manual
 -- Locks: the lease rows, skipping those that another session settles or reaps; the letters of
 --        redriven jobs that die, in the order of their ids; their unique keys.
 -- Index relied on: leases_for_reap, unique_keys_by_job.
@@ -42,7 +41,7 @@ ready AS MATERIALIZED (
 ),
 died AS MATERIALIZED (
     SELECT redrive.bury(array_agg(b.job), array_agg(ROW(
-               CASE WHEN b.is_cancelled THEN $6::text ELSE 'exhausted' END,
+               CASE WHEN b.is_cancelled THEN 'manual' ELSE 'exhausted' END,
                CASE WHEN b.is_cancelled THEN 'cancelled' ELSE 'released' END,
                CASE WHEN b.is_cancelled THEN 'cancelled by an operator'
                     ELSE 'its worker stopped before it ended, or lost it, too many times' END,

@@ -11,7 +11,7 @@
 -- $6 text[]    error class    $7 text[] error message    $8 text[] error detail
 -- $9 jsonb[]   history entry of the attempt; NULL: none (done, snooze, unrun for want of a slot, dead because it expired)
 -- $10 uuid     worker         $11 text  host             $12 text  version
--- $13 text     cause for a cancelled job: manual
+-- $13 boolean  whether this call repeats one whose reply was lost, so that missing verdicts are not refused
 -- $14 boolean[] whether the attempt met an outage; the outage of a job starts with the first one in a row
 -- $15 integer  process id of the worker
 -- $16 text     queue of the worker
@@ -21,7 +21,6 @@
 --              pipeline/tallies.rs
 -- $25 text[]   key of the failure group; NULL: the message decides
 -- $26 integer  maximum refunds per job
--- $27 boolean  whether this call repeats one whose reply was lost, so that missing verdicts are not refused
 -- Locks: the lease rows; the letters of redriven jobs, in the order of their ids; the unique keys and the
 --        slots of groups of jobs that end or back off, which no other session locks. Such a slot may pass to a
 --        follower in the same lease.
@@ -71,7 +70,7 @@ written AS MATERIALIZED (
 ),
 settled AS MATERIALIZED (
     SELECT j.lease_id, j.id, (j.job).generation, ((j.job).meta).unique_key, ((j.job).meta).group_key, j.has_company, s.verdict,
-           CASE WHEN s.is_cancelled THEN $13::text ELSE v.cause END AS cause,
+           CASE WHEN s.is_cancelled THEN 'manual' ELSE v.cause END AS cause,
            v.verdict AS told, v.delay_ms, v.delay_bucket, v.error_class, v.error_message, v.error_detail, v.failure_key,
            -- LEAST ignores a NULL.
            CASE WHEN v.verdict = 'dead' AND v.attempt_record IS NOT NULL
@@ -214,7 +213,7 @@ counted AS (
             SELECT cardinality(array_remove($3::text[], 'unrun')) - count(*) FILTER (WHERE w.verdict <> 'unrun') AS refused
             FROM written w
         ) n
-        WHERE n.refused > 0 AND NOT $27::boolean
+        WHERE n.refused > 0 AND NOT $13::boolean
     ) c
     HAVING count(*) > 0
 )

@@ -12,7 +12,6 @@ use uuid::Uuid;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use crate::job::death_cause::DeathCause;
 use crate::job::milliseconds::milliseconds;
 use crate::pipeline::claim::{MAX_CRASHES, WorkerId};
 
@@ -42,10 +41,9 @@ pub(crate) fn reap(
             &i64::from(bound(MAX_REAPED_LEASES)),
             &MAX_CRASHES.cast_signed(),
             &delay_ms,
-            &DeathCause::Manual.as_str(),
+            &ids,
             &i64::from(bound(MAX_REAPED_JOBS)),
             &i64::from(bound(MAX_REAPED_BYTES)),
-            &ids,
         ],
     )?;
     let dead = rows.iter().filter(|row| row.get("is_dead")).count();

@@ -99,7 +99,7 @@ pub(crate) fn settle(
         columns.push(settlement, identity)?;
     }
     let counts = Tallies::of(settlements);
-    let parameters: [Parameter<'_>; 27] = [
+    let parameters: [Parameter<'_>; 26] = [
         &columns.leases,
         &columns.ids,
         &columns.verdicts,
@@ -112,7 +112,7 @@ pub(crate) fn settle(
         &identity.id.0,
         &&*identity.host,
         &&*identity.version,
-        &DeathCause::Manual.as_str(),
+        &(repeat == Repeat::Again),
         &columns.in_outage,
         &std::process::id().cast_signed(),
         &&*first.meta.queue,
@@ -126,7 +126,6 @@ pub(crate) fn settle(
         &counts.sums,
         &columns.failure_keys,
         &MAX_REFUNDS,
-        &(repeat == Repeat::Again),
     ];
     let rows = session.run("settle jobs", &sql::SETTLE, &parameters)?;
     Ok(rows
@@ -178,14 +177,7 @@ pub(crate) fn release(
     let rows = session.query(
         "release jobs",
         &sql::RELEASE,
-        &[
-            &worker.0,
-            &leases,
-            &age_ms,
-            &started,
-            &MAX_REFUNDS,
-            &DeathCause::Manual.as_str(),
-        ],
+        &[&worker.0, &leases, &age_ms, &started, &MAX_REFUNDS],
     )?;
     Ok(rows.iter().map(|row| JobId::new(row.get("id"))).collect())
 }
