@@ -76,7 +76,8 @@ pub(crate) fn judge(
 }
 
 fn verdict_on(failed: &Outcome, at: &JudgeContext<'_>) -> Verdict {
-    let (disposition, dead) = (failed.failure.disposition, Verdict::Dead(failed.death()));
+    let (disposition, (_, death)) = (failed.failure.disposition, failed.causes());
+    let dead = Verdict::Dead(death);
     let (attempt, outage_age) = (at.meta.attempt, at.meta.outage_age);
     if !failed.has_run() && disposition == Disposition::Reject {
         return dead;

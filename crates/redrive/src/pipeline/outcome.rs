@@ -82,32 +82,23 @@ impl Outcome {
         self.failure.disposition == Disposition::Outage
     }
 
-    /// Returns the cause to count. `None`: the handler snoozed the job, or none ran.
-    pub(crate) fn cause(&self) -> Option<FailureCause> {
+    /// Returns the cause to count, `None`: the handler snoozed the job, or none ran; and the cause of death, if the job dies
+    /// of this attempt.
+    pub(crate) fn causes(&self) -> (Option<FailureCause>, DeathCause) {
+        use Disposition::{Interrupted, Outage, Reject, Retry, RetryAfter, Snooze};
+        use FailureCause as Failed;
         match self.by {
             FailedBy::Handler => match self.failure.disposition {
-                Disposition::Retry | Disposition::RetryAfter(_) => Some(FailureCause::Error),
-                Disposition::Reject => Some(FailureCause::Rejected),
-                Disposition::Outage => Some(FailureCause::Outage),
-                Disposition::Snooze(_) | Disposition::Interrupted => None,
+                Retry | RetryAfter(_) => (Some(Failed::Error), DeathCause::Exhausted),
+                Reject => (Some(Failed::Rejected), DeathCause::Rejected),
+                Outage => (Some(Failed::Outage), DeathCause::Exhausted),
+                Snooze(_) | Interrupted => (None, DeathCause::Exhausted),
             },
-            FailedBy::Panic => Some(FailureCause::Panic),
-            FailedBy::Deadline => Some(FailureCause::Timeout),
-            FailedBy::Payload => Some(FailureCause::Undecodable),
-            FailedBy::Expiry | FailedBy::NotBegun => None,
-        }
-    }
-
-    /// Returns the cause of death, if the job dies of this attempt.
-    pub(crate) fn death(&self) -> DeathCause {
-        match self.by {
-            FailedBy::Handler if self.failure.disposition == Disposition::Reject => {
-                DeathCause::Rejected
-            }
-            FailedBy::Handler | FailedBy::Panic | FailedBy::NotBegun => DeathCause::Exhausted,
-            FailedBy::Deadline => DeathCause::Timeout,
-            FailedBy::Payload => DeathCause::Undecodable,
-            FailedBy::Expiry => DeathCause::Expired,
+            FailedBy::Panic => (Some(Failed::Panic), DeathCause::Exhausted),
+            FailedBy::Deadline => (Some(Failed::Timeout), DeathCause::Timeout),
+            FailedBy::Payload => (Some(Failed::Undecodable), DeathCause::Undecodable),
+            FailedBy::Expiry => (None, DeathCause::Expired),
+            FailedBy::NotBegun => (None, DeathCause::Exhausted),
         }
     }
 

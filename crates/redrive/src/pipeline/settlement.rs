@@ -82,7 +82,7 @@ impl Settlement {
             Ok(follow_ups) => (follow_ups, None, checkpoint()),
             Err(failed) => (Vec::new(), Some(failed), checkpoint()),
         };
-        let cause = failed.as_ref().and_then(Outcome::cause);
+        let cause = failed.as_ref().and_then(|failed| failed.causes().0);
         let (verdict, report) = judge(failed, at);
         Settlement {
             verdict,
