@@ -70,25 +70,30 @@ fn with_tokens<T>(
     let (queue, kind) = (&*request.queue, &*wanted.kind);
     let doing = format!("claim jobs of queue `{queue}` under a rate limit");
     session.read_committed(&doing, "", |session| {
-        let locked = match lock_tokens(session, queue, kind)? {
-            Ok(locked) => locked,
-            Err(wait) => return Ok(Err(wait)),
-        };
-        let room = locked.in_time(request.limit, wanted.free);
-        let limit = room.min(locked.count);
+        let doing = "count the tokens of a rate limit";
+        let row = session.query_one(doing, &sql::LOCK_TOKENS, &[&queue, &kind])?;
+        let (tokens, hold): (Option<i64>, Option<i64>) = (row.get("tokens"), row.get("hold_us"));
+        // `None`: the limit was removed.
+        let tokens = tokens.map_or(usize::MAX, |tokens| usize::try_from(tokens).unwrap_or(0));
+        if tokens == 0 {
+            return Ok(Err(micros(row.get("wait_us"))));
+        }
+        let hold = hold.map(micros);
         let request = ClaimRequest {
-            limit,
+            limit: in_time(hold, request.limit, wanted.free).min(tokens),
             ..request.clone()
         };
         let mut answer = claim(session, &request)?;
         let claimed = jobs(&mut answer);
         // Before the tokens are taken, so that the jobs start in time by the clock of the database, too.
-        let start_by = locked.hold.map(from_now);
+        let start_by = hold.map(from_now);
         for job in &mut *claimed {
             job.start_by = job.start_by.into_iter().chain(start_by).min();
         }
         if !claimed.is_empty() {
-            charge_tokens(session, queue, kind, claimed.len())?;
+            let jobs = i64::try_from(claimed.len()).unwrap_or(i64::MAX);
+            let doing = "take the tokens of a rate limit";
+            session.query(doing, &sql::CHARGE_TOKENS, &[&queue, &kind, &jobs])?;
         }
         Ok(Ok(answer))
     })
@@ -97,52 +102,13 @@ fn with_tokens<T>(
 /// From this time on, a claimed job may wait for the jobs before it.
 const PATIENT: Duration = Duration::from_millis(100);
 
-/// Tokens that this transaction has locked.
-struct LockedTokens {
-    count: usize,
-    /// How soon a job must start once it has its tokens. `None`: the limit was removed.
-    hold: Option<Duration>,
-}
-
-impl LockedTokens {
-    /// Returns how many of `room` jobs are likely to start in time. The room counts what the slots finish within 50 ms
-    /// at the observed run time.
-    fn in_time(&self, room: usize, free: usize) -> usize {
-        let hold = self.hold.unwrap_or(PATIENT).min(PATIENT);
-        let share = hold.as_nanos() * room as u128 / PATIENT.as_nanos();
-        let share = usize::try_from(share).unwrap_or(room);
-        room.min(share.max(free).max(1))
-    }
-}
-
-/// Locks the tokens of jobs of a kind for the transaction. Without one, returns the time until there may be one.
-fn lock_tokens(
-    session: &mut Session,
-    queue: &str,
-    kind: &str,
-) -> Result<Result<LockedTokens, Duration>> {
-    let row = session.query_one(
-        "count the tokens of a rate limit",
-        &sql::LOCK_TOKENS,
-        &[&queue, &kind],
-    )?;
-    let (tokens, hold): (Option<i64>, Option<i64>) = (row.get("tokens"), row.get("hold_us"));
-    let count = tokens.map_or(usize::MAX, |tokens| usize::try_from(tokens).unwrap_or(0));
-    let hold = hold.map(micros);
-    Ok(match count {
-        0 => Err(micros(row.get("wait_us"))),
-        1.. => Ok(LockedTokens { count, hold }),
-    })
-}
-
-fn charge_tokens(session: &mut Session, queue: &str, kind: &str, jobs: usize) -> Result<()> {
-    let jobs = i64::try_from(jobs).unwrap_or(i64::MAX);
-    session.query(
-        "take the tokens of a rate limit",
-        &sql::CHARGE_TOKENS,
-        &[&queue, &kind, &jobs],
-    )?;
-    Ok(())
+/// Returns how many of `room` jobs are likely to start within the time for which they hold their tokens. The room counts
+/// what the slots finish within 50 ms at the observed run time.
+fn in_time(hold: Option<Duration>, room: usize, free: usize) -> usize {
+    let hold = hold.unwrap_or(PATIENT).min(PATIENT);
+    let share = hold.as_nanos() * room as u128 / PATIENT.as_nanos();
+    let share = usize::try_from(share).unwrap_or(room);
+    room.min(share.max(free).max(1))
 }
 
 /// The longest time for which a job returns to the queue, because the limit may be raised or removed.
@@ -161,34 +127,21 @@ pub(crate) struct ChargedJobs {
     pub(crate) fill: Fill,
 }
 
-/// Claims ready jobs, and takes tokens for those with a group if each group has a limit, in the transaction of the caller.
+/// Claims ready jobs, in the transaction of the caller. If each group has a limit, takes a token for each job with a group,
+/// and returns the jobs without one to the queue. A lost transaction loses no token.
 fn claim_charged(session: &mut Session, request: &ClaimRequest) -> Result<ChargedJobs> {
-    let jobs = claim(session, request)?;
-    let charged = ChargedJobs {
-        fill: fill(jobs.iter(), request.limit),
-        jobs,
+    let claimed = claim(session, request)?;
+    let mut charged = ChargedJobs {
+        fill: fill(claimed.iter(), request.limit),
+        jobs: Vec::with_capacity(claimed.len()),
         put_off: Vec::new(),
         due_at: None,
     };
-    match request.limits_groups {
-        true => charge_groups(session, request, charged),
-        false => Ok(charged),
-    }
-}
-
-/// Takes a token of its group for each claimed job that has one, and returns those without a token to the
-/// queue. A lost transaction loses no token.
-fn charge_groups(
-    session: &mut Session,
-    request: &ClaimRequest,
-    mut charged: ChargedJobs,
-) -> Result<ChargedJobs> {
-    let grouped = charged.jobs.iter().filter_map(|job| {
-        let group = job.meta.group.as_deref()?;
-        Some((group, job.meta.id.get()))
-    });
+    let grouped = claimed.iter().filter(|_| request.limits_groups);
+    let grouped = grouped.filter_map(|job| Some((job.meta.group.as_deref()?, job.meta.id.get())));
     let (keys, ids): (Vec<&str>, Vec<i64>) = grouped.unzip();
     if ids.is_empty() {
+        charged.jobs = claimed;
         return Ok(charged);
     }
     let asked_at = Instant::now();
@@ -197,38 +150,27 @@ fn charge_groups(
         &sql::TAKE_GROUP_TOKENS,
         &[&&*request.queue, &keys, &ids],
     )?;
-    let mut tokens: HashMap<i64, _> = rows
-        .iter()
-        .map(|row| (row.get("job_id"), token(row, asked_at)))
-        .collect();
-    let mut unrun = Vec::new();
     let answered_at = Instant::now();
-    for mut job in std::mem::take(&mut charged.jobs) {
-        match tokens.remove(&job.meta.id.get()) {
-            None => charged.jobs.push(job),
-            Some(Ok(start_by)) => {
-                job.start_by = start_by;
+    let tokens: HashMap<i64, &Row> = rows.iter().map(|row| (row.get("job_id"), row)).collect();
+    let mut unrun = Vec::new();
+    for mut job in claimed {
+        match tokens.get(&job.meta.id.get()) {
+            Some(row) if row.get("is_granted") => {
+                job.start_by = start_by(asked_at, row);
                 charged.jobs.push(job);
             }
-            Some(Err(wait)) => {
+            Some(row) => {
+                let wait = micros(row.get("wait_us")).min(MAX_WAIT);
                 unrun.push(Settlement::unrun(job.lease, &job.meta, wait));
                 let due_at = answered_at + wait;
                 charged.due_at = charged.due_at.into_iter().chain([due_at]).min();
                 charged.put_off.push(job);
             }
+            None => charged.jobs.push(job),
         }
     }
     settle(session, &request.identity, &unrun, Repeat::First)?;
     Ok(charged)
-}
-
-/// Returns by when a job with a token must start, `None`: at any time, because the limit was removed. An error is the
-/// wait for a token.
-fn token(row: &Row, asked_at: Instant) -> Result<Option<Instant>, Duration> {
-    match row.get("is_granted") {
-        true => Ok(start_by(asked_at, row)),
-        false => Err(micros(row.get("wait_us")).min(MAX_WAIT)),
-    }
 }
 
 #[cfg(test)]
@@ -275,7 +217,7 @@ mod tests {
             (2, 8, 20, 2),
         ] {
             let hold = Some(Duration::from_millis(hold_ms));
-            let claimed = LockedTokens { count: 1, hold }.in_time(room, free);
+            let claimed = in_time(hold, room, free);
             assert_eq!(claimed, expected, "{room} {free} {hold_ms}");
         }
     }
