@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::job::new_job::NewJob;
 use crate::job::wait::from_now;
-use crate::pipeline::insert::{Enqueued, no_id};
+use crate::pipeline::insert::Enqueued;
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::sync::{Instant, Mutex, MutexGuard};
 
@@ -29,7 +29,7 @@ const MAX_JOBS: usize = 100;
 /// The most bytes of payloads in a shared statement, unless one job has more.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Stores jobs in one statement, within a deadline, and returns the results in the same order.
+/// Stores jobs in one statement, within a deadline, and returns the result of each in the same order.
 pub(crate) type Store<'a> = dyn Fn(Arc<[NewJob]>, Duration) -> Result<Vec<Enqueued>> + 'a;
 
 /// The calls of a queue that enqueue one plain job each.
@@ -79,11 +79,14 @@ impl Coalescer {
         store: &Store<'_>,
     ) -> Result<Enqueued> {
         let mut line = self.line();
+        // In the order of the line, so that the last call of a statement has the most time.
+        let until = from_now(deadline);
+        let alone = |job| store(Arc::from([job]), left(until)).map(|stored| stored[0]);
         if line.running < STATEMENTS {
             line.running += 1;
             drop(line);
             let _turn = Turn(self);
-            return self.alone(job, deadline, store);
+            return alone(job);
         }
         line.calls += 1;
         let number = line.calls;
@@ -93,19 +96,16 @@ impl Coalescer {
             job: job.clone(),
             answer: sender,
         });
-        // In the order of the line, so that the last call of a statement has the most time.
-        let until = from_now(deadline);
         drop(line);
-        let ended = match self.wait(number, &answer, until, deadline)? {
-            Answer::Lead(calls) => {
-                let _turn = Turn(self);
-                self.lead(calls, until, store)
+        let ended = loop {
+            match self.wait(number, &answer, until, deadline)? {
+                Answer::Lead(calls) => self.lead(calls, until, store),
+                Answer::Ended(ended) => break ended,
             }
-            Answer::Ended(ended) => ended,
         };
         match ended {
             // The server rejected the statement, perhaps because of another job, and stored nothing.
-            Err(error) if !error.is_unavailable() => self.alone(job, left(until), store),
+            Err(error) if !error.is_unavailable() => alone(job),
             ended => ended,
         }
     }
@@ -126,9 +126,9 @@ impl Coalescer {
             Err(RecvTimeoutError::Timeout) => {}
         }
         let mut line = self.line();
-        let calls = line.waiting.len();
-        line.waiting.retain(|waiting| waiting.number != number);
-        if line.waiting.len() < calls {
+        let mut waiting = line.waiting.iter();
+        if let Some(place) = waiting.position(|waiting| waiting.number == number) {
+            line.waiting.remove(place);
             return Err(Error::unavailable(self.could_not(format_args!(
                 "the calls before this one had no answer within {deadline:?}; the job is not stored"
             ))));
@@ -141,28 +141,17 @@ impl Coalescer {
         })
     }
 
-    fn alone(&self, job: NewJob, deadline: Duration, store: &Store<'_>) -> Result<Enqueued> {
-        let stored = store(Arc::from([job]), deadline)?;
-        stored.first().copied().ok_or_else(|| no_id(&self.queue))
-    }
-
-    /// Stores the jobs of several calls and answers all but the last one, whose answer it returns.
-    fn lead(&self, calls: Vec<Waiting>, until: Instant, store: &Store<'_>) -> Result<Enqueued> {
-        let (jobs, mut answers): (Vec<NewJob>, Vec<Sender<Answer>>) = calls
-            .into_iter()
-            .map(|waiting| (waiting.job, waiting.answer))
-            .unzip();
+    /// Stores the jobs of several calls and answers all of them.
+    fn lead(&self, calls: Vec<Waiting>, until: Instant, store: &Store<'_>) {
+        let _turn = Turn(self);
+        let calls = calls.into_iter().map(|call| (call.job, call.answer));
+        let (jobs, answers): (Vec<NewJob>, Vec<Sender<Answer>>) = calls.unzip();
         let stored = store(jobs.into(), left(until));
-        let of = |place: usize| match &stored {
-            Ok(all) => all.get(place).copied().ok_or_else(|| no_id(&self.queue)),
-            Err(error) => Err(error.clone()),
-        };
-        answers.pop();
-        for (place, answer) in answers.iter().enumerate() {
+        for (place, answer) in answers.into_iter().enumerate() {
+            let its = stored.as_ref().map(|all| all[place]);
             // The call may have reached its deadline.
-            _ = answer.send(Answer::Ended(of(place)));
+            _ = answer.send(Answer::Ended(its.map_err(Error::clone)));
         }
-        of(answers.len())
     }
 
     fn could_not(&self, why: impl fmt::Display) -> String {

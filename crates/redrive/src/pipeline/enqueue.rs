@@ -13,7 +13,7 @@ use crate::job::job::JobId;
 use crate::job::new_job::NewJob;
 use crate::job::payload::Payload;
 use crate::pipeline::copy;
-use crate::pipeline::insert::{Enqueued, MAX_INSERTED_JOBS, insert, no_id};
+use crate::pipeline::insert::{Enqueued, MAX_INSERTED_JOBS, insert};
 use crate::pipeline::queue::Queue;
 
 /// What the caller must know if the answer is lost.
@@ -136,9 +136,7 @@ impl Queue {
                 let store = |jobs, within| self.store(jobs, within);
                 self.coalescer().enqueue(job, within, &store)
             }
-            false => self
-                .store([job].into(), within)
-                .and_then(|stored| self.only(&stored)),
+            false => self.store([job].into(), within).map(|stored| stored[0]),
         };
         stored.map_err(|error| error.if_lost(MAY_BE_STORED))
     }
@@ -156,7 +154,7 @@ impl Queue {
     ) -> Result<Enqueued> {
         let job = job.borrow();
         job.check(self.name())?;
-        self.only(&self.insert_in(client, std::slice::from_ref(job))?)
+        Ok(self.insert_in(client, std::slice::from_ref(job))?[0])
     }
 
     /// Stores many jobs with options, all or none, in one transaction.
@@ -266,11 +264,6 @@ impl Queue {
                 .query_typed(sql.text, &sql.typed(values))
                 .map_err(|error| self.failed(error))
         })
-    }
-
-    fn only(&self, enqueued: &[Enqueued]) -> Result<Enqueued> {
-        let one = enqueued.first().copied();
-        one.ok_or_else(|| no_id(self.name()))
     }
 
     fn check_all(&self, jobs: &[NewJob]) -> Result<()> {

@@ -36,14 +36,7 @@ impl Enqueued {
     }
 }
 
-/// The database stored a job, and said nothing about it.
-pub(crate) fn no_id(queue: &str) -> Error {
-    Error::lost(format!(
-        "could not enqueue into queue `{queue}`: the database returned no id"
-    ))
-}
-
-/// Stores up to [`MAX_INSERTED_JOBS`] jobs in one statement, which `run` sends.
+/// Stores up to [`MAX_INSERTED_JOBS`] jobs in one statement, which `run` sends. Returns the result of each.
 ///
 /// A plain job takes scalars. Jobs with a key, headers or a group go through a function, so that other jobs do not pay
 /// for them.
@@ -53,39 +46,43 @@ pub(crate) fn insert<J: Borrow<NewJob>>(
     run: impl FnOnce(&'static Sql, &[Parameter<'_>]) -> Result<Vec<Row>>,
 ) -> Result<Vec<Enqueued>> {
     let id = |row: &Row| JobId::new(row.get("id"));
+    let new = |row: &Row| Enqueued::New(id(row));
+    let each = |rows: &[Row], enqueued: &dyn Fn(&Row) -> Enqueued| match rows.len() == jobs.len() {
+        true => Ok(rows.iter().map(enqueued).collect()),
+        false => Err(Error::lost(format!(
+            "could not enqueue into queue `{queue}`: the database did not return an id for each job"
+        ))),
+    };
     if let [job] = jobs
         && let Some(job) = Some(job.borrow()).filter(|job| job.is_plain())
     {
         let attempts = job.max_attempts.cast_signed();
         let values: [Parameter<'_>; 5] =
             [&queue, &job.kind, &job.payload, &job.priority, &attempts];
-        let rows = run(&sql::ENQUEUE_ONE, &values)?;
-        return Ok(rows.iter().map(|row| Enqueued::New(id(row))).collect());
+        return each(&run(&sql::ENQUEUE_ONE, &values)?, &new);
     }
-    let jobs = || jobs.iter().map(Borrow::borrow);
-    let kinds: Vec<&str> = jobs().map(|job| &*job.kind).collect();
-    let payloads: Vec<&Json> = jobs().map(|job| &job.payload).collect();
-    let delays: Vec<i64> = jobs().map(NewJob::delay_ms).collect();
-    let priorities: Vec<i16> = jobs().map(|job| job.priority).collect();
-    let attempts: Vec<i32> = jobs().map(|job| job.max_attempts.cast_signed()).collect();
+    let all = || jobs.iter().map(Borrow::borrow);
+    let kinds: Vec<&str> = all().map(|job| &*job.kind).collect();
+    let payloads: Vec<&Json> = all().map(|job| &job.payload).collect();
+    let delays: Vec<i64> = all().map(NewJob::delay_ms).collect();
+    let priorities: Vec<i16> = all().map(|job| job.priority).collect();
+    let attempts: Vec<i32> = all().map(|job| job.max_attempts.cast_signed()).collect();
     let mut values: Vec<Parameter<'_>> =
         vec![&queue, &kinds, &payloads, &delays, &priorities, &attempts];
-    if !jobs().any(|job| job.unique_key.is_some() || job.is_labelled()) {
-        let rows = run(&sql::ENQUEUE, &values)?;
-        return Ok(rows.iter().map(|row| Enqueued::New(id(row))).collect());
+    if !all().any(|job| job.unique_key.is_some() || job.is_labelled()) {
+        return each(&run(&sql::ENQUEUE, &values)?, &new);
     }
-    let keys: Vec<Option<&str>> = jobs().map(|job| job.unique_key.as_deref()).collect();
-    let headers: Vec<Option<Json>> = jobs().map(NewJob::stored_headers).collect::<Result<_>>()?;
-    let groups: Vec<Option<&str>> = jobs().map(|job| job.group.as_deref()).collect();
-    let changes: Vec<Option<&str>> = jobs().map(|job| Some(job.replace?.as_str())).collect();
-    let windows: Vec<Option<i64>> = jobs().map(NewJob::window_ms).collect();
+    let keys: Vec<Option<&str>> = all().map(|job| job.unique_key.as_deref()).collect();
+    let headers: Vec<Option<Json>> = all().map(NewJob::stored_headers).collect::<Result<_>>()?;
+    let groups: Vec<Option<&str>> = all().map(|job| job.group.as_deref()).collect();
+    let changes: Vec<Option<&str>> = all().map(|job| Some(job.replace?.as_str())).collect();
+    let windows: Vec<Option<i64>> = all().map(NewJob::window_ms).collect();
     let labels: [Parameter<'_>; 5] = [&keys, &headers, &groups, &changes, &windows];
     values.extend(labels);
-    let rows = run(&sql::STORE_JOBS, &values)?;
     let enqueued = |row: &Row| match (row.get("is_new"), row.get("replaced")) {
         (true, _) => Enqueued::New(id(row)),
         (false, true) => Enqueued::Replaced(id(row)),
         (false, false) => Enqueued::Existing(id(row)),
     };
-    Ok(rows.iter().map(enqueued).collect())
+    each(&run(&sql::STORE_JOBS, &values)?, &enqueued)
 }
