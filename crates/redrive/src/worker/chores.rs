@@ -13,7 +13,7 @@ mod age;
 mod reap;
 mod unhandled;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,7 +106,7 @@ struct Chores<'a> {
     /// What is remembered of each queue.
     of_queues: Vec<OfQueue>,
     /// The redrive runs driven here and when the next step of each is due, in the order in which they were found.
-    runs: VecDeque<(Steps, Instant)>,
+    runs: Vec<(Steps, Instant)>,
     /// Whether the last look found runs without a driver.
     finds_runs: bool,
 }
@@ -123,7 +123,7 @@ impl<'a> Chores<'a> {
             has_work: false,
             worked_at_last_turn: 0,
             of_queues: queues.iter().map(|_| OfQueue::default()).collect(),
-            runs: VecDeque::new(),
+            runs: Vec::new(),
             finds_runs: false,
         };
         // Spreads the workers over time.
@@ -314,11 +314,6 @@ impl<'a> Chores<'a> {
         Ok(())
     }
 
-    /// Returns the place of the run whose step is due first.
-    fn next_run(&self) -> Option<usize> {
-        (0..self.runs.len()).min_by_key(|place| self.runs[*place].1)
-    }
-
     /// Turns the ring. Records for the fetcher where new jobs go and how much is ready.
     fn turn_ring(&mut self) -> Result<()> {
         let mut counts = WorkerStats::default();
@@ -369,21 +364,19 @@ impl<'a> Chores<'a> {
         if std::mem::take(&mut self.finds_runs) {
             self.find_runs()?;
         }
-        let driven = match self.next_run() {
-            Some(place) if self.runs[place].1 <= Instant::now() => self.drive(place),
-            Some(_) | None => Ok(()),
-        };
-        let next = self.next_run().map(|place| self.runs[place].1);
-        self.task(Chore::Runs).due = next;
+        let driven = self.drive();
+        self.task(Chore::Runs).due = self.runs.iter().map(|(_, at)| *at).min();
         driven
     }
 
-    /// Runs one step of a redrive run. Steps are small, so that the other chores and runs do not wait. Drops a
-    /// run that has ended, has another driver, or fails: it is found again once its lease ends.
-    fn drive(&mut self, place: usize) -> Result<()> {
-        let Some((mut run, _)) = self.runs.remove(place) else {
+    /// Runs the step of a redrive run that is due first. Steps are small, so that the other chores and runs do not wait.
+    /// Drops a run that has ended, has another driver, or fails: it is found again once its lease ends.
+    fn drive(&mut self) -> Result<()> {
+        let runs = (0..self.runs.len()).map(|place| (self.runs[place].1, place));
+        let Some((_, place)) = runs.min().filter(|(at, _)| *at <= Instant::now()) else {
             return Ok(());
         };
+        let (mut run, _) = self.runs.remove(place);
         let (run, status) = self.call("drive a redrive run", move |session| {
             let status = run.step(session)?;
             Ok((run, status))
