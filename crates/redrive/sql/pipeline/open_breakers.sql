@@ -1,6 +1,6 @@
 -- Purpose: lists the breakers that are not closed, the paused queues, the queues whose jobs may wait for their
 --          group, and the rate limits, for a worker.
--- Called by: pipeline/gates.rs, for a worker's renewer: at start, at each renewal and when notified.
+-- Called by: worker/renewer.rs, at start, at each renewal and when notified.
 -- Index relied on: none; breakers, queue_pauses, group_policies and rate_limits are small.
 -- Rows: one per breaker, with the milliseconds until its next probe (NULL: it has no automatic
 --       probe), and one per paused queue, with the cause `pause` and the milliseconds until it ends (NULL: an

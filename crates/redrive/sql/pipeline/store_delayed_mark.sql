@@ -1,6 +1,6 @@
 -- Purpose: stores at which time the promotions of a queue start, so that they need not read past the rows before it, nor
 --          metrics_queues count them.
--- Called by: pipeline/promote.rs, for a worker's fetcher, every few seconds while its promotions need a mark.
+-- Called by: worker/fetcher/promotion.rs, every few seconds while its promotions need a mark.
 -- $1 text      queue
 -- $2 bigint    the mark: a time in microseconds since 1970, stored as 5 seconds ago if it is later; 0: before every job
 -- Locks: the row of the mark.

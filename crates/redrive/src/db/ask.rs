@@ -93,20 +93,19 @@ impl Ask<'_> {
     }
 }
 
+/// A call of one statement.
+pub(crate) type Call<T = Vec<Row>> = Box<dyn FnOnce(&mut Session) -> Result<T> + Send>;
+
 /// Returns the call of a statement that returns its rows. `doing` names the operation and its subject.
-pub(crate) fn rows(
-    doing: &str,
-    sql: &'static Sql,
-    parameters: &[&dyn Given],
-) -> impl FnOnce(&mut Session) -> Result<Vec<Row>> + Send + use<> {
+pub(crate) fn rows(doing: &str, sql: &'static Sql, parameters: &[&dyn Given]) -> Call {
     let (doing, mut given) = (doing.to_owned(), Vec::new());
     for parameter in parameters {
         parameter.give(&mut given);
     }
-    move |session| {
+    Box::new(move |session| {
         let parameters = given.iter().map(|given| -> Parameter<'_> { &**given });
         session.query(&doing, sql, &parameters.collect::<Vec<_>>())
-    }
+    })
 }
 
 /// Returns the call of a statement that always returns one row.
@@ -114,9 +113,19 @@ pub(crate) fn one<T: FromRow>(
     doing: &str,
     sql: &'static Sql,
     parameters: &[&dyn Given],
-) -> impl FnOnce(&mut Session) -> Result<T> + Send + use<T> {
+) -> Call<T> {
     let (does, rows) = (doing.to_owned(), rows(doing, sql, parameters));
-    move |session| only(&does, &rows(session)?)
+    Box::new(move |session| only(&does, &rows(session)?))
+}
+
+/// Returns the call of a statement that returns all rows.
+pub(crate) fn all<T: FromRow>(
+    doing: &str,
+    sql: &'static Sql,
+    parameters: &[&dyn Given],
+) -> Call<Vec<T>> {
+    let rows = rows(doing, sql, parameters);
+    Box::new(move |session| read_all(&rows(session)?))
 }
 
 fn only<T: FromRow>(doing: &str, rows: &[Row]) -> Result<T> {

@@ -9,11 +9,10 @@
 use std::time::{Duration, SystemTime};
 
 use crate::db::admin::Admin;
+use crate::db::ask::{Call, rows};
 use crate::db::row::row;
-use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use crate::job::milliseconds::milliseconds;
 use crate::job::name::OF_QUEUES;
 use crate::job::operator::Operator;
 use crate::job::words::words;
@@ -152,19 +151,18 @@ pub(crate) struct BreakerTrip {
     pub(crate) outages: u32,
 }
 
-/// Opens a breaker.
-pub(crate) fn trip(session: &mut Session, trip: &BreakerTrip) -> Result<()> {
-    session.query(
+/// Returns the call that opens a breaker.
+pub(crate) fn trip(trip: &BreakerTrip) -> Call {
+    rows(
         &format!("open breaker `{}`", trip.name),
         &sql::TRIP_BREAKER,
         &[
             &trip.name,
-            &trip.cause.as_str(),
+            &trip.cause,
             &trip.message,
             &trip.kinds,
             &i64::from(trip.outages),
-            &milliseconds(MIN_PROBE_WAIT),
+            &MIN_PROBE_WAIT,
         ],
-    )?;
-    Ok(())
+    )
 }

@@ -3,10 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::db::row::{read_all, row};
-use crate::db::session::Session;
-use crate::db::sql;
-use crate::error::Result;
+use crate::db::row::row;
 
 row! {
     /// Something that holds back jobs.
@@ -42,10 +39,4 @@ impl Gate {
             set_at: self.set_at,
         }
     }
-}
-
-/// Reads the gates.
-pub(crate) fn read_gates(session: &mut Session) -> Result<Vec<Gate>> {
-    let doing = "read the breakers, pauses and limits";
-    read_all(&session.query(doing, &sql::OPEN_BREAKERS, &[])?)
 }

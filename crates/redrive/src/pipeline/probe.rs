@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::db::ask::{Call, rows};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
@@ -46,18 +47,17 @@ words! {
     }
 }
 
-/// Ends a probe. Changes nothing if the right was lost.
-pub(crate) fn end_probe(session: &mut Session, probe: &Probe, ended: ProbeVerdict) -> Result<()> {
-    session.query(
+/// Returns the call that ends a probe. It changes nothing if the right was lost.
+pub(crate) fn end_probe(probe: &Probe, ended: ProbeVerdict) -> Call {
+    rows(
         &format!("end the probe of breaker `{}`", probe.name),
         &sql::END_PROBE,
         &[
             &probe.name,
             &probe.number,
-            &ended.as_str(),
-            &milliseconds(MAX_PROBE_WAIT),
-            &milliseconds(MIN_PROBE_WAIT),
+            &ended,
+            &MAX_PROBE_WAIT,
+            &MIN_PROBE_WAIT,
         ],
-    )?;
-    Ok(())
+    )
 }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::db::session::Session;
+use crate::db::ask::{Call, all};
 use crate::db::sql;
-use crate::error::Result;
+use crate::job::job::JobId;
 use crate::job::milliseconds::milliseconds;
-use crate::pipeline::claim::{MAX_CRASHES, WorkerId};
+use crate::pipeline::claim::MAX_CRASHES;
 
 /// The maximum number of leases, jobs and bytes, compressed as stored, reaped by one statement, but at least one lease.
 const MAX_REAPED_LEASES: i32 = 100;
@@ -22,30 +22,26 @@ const MAX_REAPED_BYTES: i32 = 16 * 1024 * 1024;
 /// The longest delay per crash, from the second one on. The actual delay is random.
 const CRASH_DELAY: Duration = Duration::from_secs(5);
 
-/// Reaps expired leases for a worker, up to what `bound` makes of the usual maximum. Returns how many jobs came back, and
-/// how many died.
+/// Returns the call that reaps expired leases for the worker with these rows, up to what `bound` makes of the usual maximum.
+/// It returns the jobs and whether they died; the others came back.
 pub(crate) fn reap(
-    session: &mut Session,
-    worker: &[WorkerId],
+    worker: &[Uuid],
     lease: Duration,
     bound: impl Fn(i32) -> i32,
-) -> Result<(usize, usize)> {
+) -> Call<Vec<(JobId, bool)>> {
     let lease_ms = i32::try_from(milliseconds(lease)).unwrap_or(i32::MAX);
     let delay_ms = i32::try_from(milliseconds(CRASH_DELAY)).unwrap_or(i32::MAX);
-    let ids: Vec<Uuid> = worker.iter().map(|row| row.0).collect();
-    let rows = session.query(
+    all(
         "reap the jobs of lost workers",
         &sql::REAP,
         &[
             &lease_ms,
             &i64::from(bound(MAX_REAPED_LEASES)),
-            &MAX_CRASHES.cast_signed(),
+            &MAX_CRASHES,
             &delay_ms,
-            &ids,
+            &worker,
             &i64::from(bound(MAX_REAPED_JOBS)),
             &i64::from(bound(MAX_REAPED_BYTES)),
         ],
-    )?;
-    let dead = rows.iter().filter(|row| row.get("is_dead")).count();
-    Ok((rows.len() - dead, dead))
+    )
 }

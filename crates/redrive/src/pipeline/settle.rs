@@ -9,6 +9,8 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::db::ask::{Call, all};
+use crate::db::column::Given;
 use crate::db::run::Run;
 use crate::db::session::{Parameter, Session};
 use crate::db::sql;
@@ -161,25 +163,18 @@ pub(crate) fn settle_own(
     Ok(rows.first().map(|row| row.get("xid")))
 }
 
-/// Releases the jobs of these leases of a worker, or of all, that were claimed at least `age` ago, and returns their ids.
-/// `started` are the jobs whose handlers ran, `None`: any of them may have. Their refunds are counted.
+/// Returns the call that releases the jobs of these leases of a worker, or of all, that were claimed at least `age` ago, and
+/// returns their ids. `started` are the jobs whose handlers ran, `None`: any of them may have. Their refunds are counted.
 pub(crate) fn release(
-    session: &mut Session,
     worker: WorkerId,
     leases: Option<&[LeaseId]>,
     age: Duration,
     started: Option<&[JobId]>,
-) -> Result<Vec<JobId>> {
-    let leases: Option<Vec<Uuid>> =
-        leases.map(|leases| leases.iter().map(|lease| lease.0).collect());
-    let started: Option<Vec<i64>> = started.map(|jobs| jobs.iter().map(|id| id.get()).collect());
+) -> Call<Vec<JobId>> {
+    let leases = leases.map(|leases| leases.iter().map(|lease| lease.0).collect::<Vec<Uuid>>());
     let age_ms = i32::try_from(milliseconds(age)).unwrap_or(i32::MAX);
-    let rows = session.query(
-        "release jobs",
-        &sql::RELEASE,
-        &[&worker.0, &leases, &age_ms, &started, &MAX_REFUNDS],
-    )?;
-    Ok(rows.iter().map(|row| JobId::new(row.get("id"))).collect())
+    let given: [&dyn Given; 5] = [&worker.0, &leases, &age_ms, &started, &MAX_REFUNDS];
+    all("release jobs", &sql::RELEASE, &given)
 }
 
 /// The verdicts, one array per column.

@@ -167,7 +167,17 @@ impl LocalBreakers {
             let gate = known.open.get(&probe.name);
             let is_flood = gate.is_some_and(|gate| gate.is_flood);
             let is_its_outage = outage.is_some_and(|(name, _)| *name == probe.name);
-            let ended = judge_probe(is_flood, attempt, is_its_outage);
+            // A job that fails for another reason, such as an outage of another dependency, shows that its own works. After a
+            // flood of letters it does not: only success closes the breaker.
+            let ended = match attempt {
+                AttemptEnd::Unrun => ProbeVerdict::Release,
+                AttemptEnd::Outage { .. } | AttemptEnd::Other if is_flood || is_its_outage => {
+                    ProbeVerdict::Reopen
+                }
+                AttemptEnd::Done | AttemptEnd::Outage { .. } | AttemptEnd::Other => {
+                    ProbeVerdict::Close
+                }
+            };
             reports.push(BreakerReport::Probed(probe, ended));
         }
         match (outage, attempt) {
@@ -353,21 +363,6 @@ impl LocalBreakers {
             && known.paused_until.is_none()
             && known.limits.is_empty();
         self.quiet.store(quiet, Ordering::Relaxed);
-    }
-}
-
-/// Decides what the end of a probe means for its breaker.
-///
-/// A job that fails for another reason, such as an outage of another dependency, shows that its own works. After a flood
-/// of letters it does not: only success closes the breaker.
-fn judge_probe(is_flood: bool, attempt: AttemptEnd<'_>, is_its_outage: bool) -> ProbeVerdict {
-    match attempt {
-        AttemptEnd::Unrun => ProbeVerdict::Release,
-        AttemptEnd::Done => ProbeVerdict::Close,
-        AttemptEnd::Outage { .. } | AttemptEnd::Other if is_flood || is_its_outage => {
-            ProbeVerdict::Reopen
-        }
-        AttemptEnd::Outage { .. } | AttemptEnd::Other => ProbeVerdict::Close,
     }
 }
 

@@ -263,10 +263,8 @@ impl Fetcher {
         }
         self.state.forget(&leases);
         let worker = self.state.identity.id;
-        let returned = self.claimer.call("return jobs", move |session| {
-            release(session, worker, Some(&leases), Duration::ZERO, Some(&[]))
-        });
-        if let Err(error) = returned {
+        let return_all = release(worker, Some(&leases), Duration::ZERO, Some(&[]));
+        if let Err(error) = self.claimer.call("return jobs", return_all) {
             // The renewer releases them as those of a lost claim.
             log::debug!("{}: {error:#}", self.state);
         }

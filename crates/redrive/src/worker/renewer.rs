@@ -9,7 +9,7 @@ use std::time::Duration;
 use postgres::fallible_iterator::FallibleIterator;
 use uuid::Uuid;
 
-use crate::db::ask::rows;
+use crate::db::ask::{all, rows};
 use crate::db::caller::DbCaller;
 use crate::db::column::Given;
 use crate::db::pooler::Pooler;
@@ -21,7 +21,7 @@ use crate::job::payload::Json;
 use crate::job::wait::from_now;
 use crate::pipeline::checkpoint::store_soon;
 use crate::pipeline::claim::LeaseId;
-use crate::pipeline::gates::read_gates;
+use crate::pipeline::gates::Gate;
 use crate::pipeline::settle::release;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::TryRecvError;
@@ -168,26 +168,16 @@ impl Renewer<'_> {
                 let held = lock(&state.held);
                 unknown.retain(|lease| !held.contains_key(lease));
             }
-            if unknown.is_empty() {
-                continue;
+            let mut released = 0;
+            // One by one, so that one that the database rejects does not hold the others.
+            for lease in unknown {
+                // Twice the time that a call may take: the answer to the claim was lost.
+                let release = release(state.identity.id, Some(&[lease]), timeout * 2, None);
+                match self.db_caller.call("release jobs", timeout, release) {
+                    Err(error) if !error.is_unavailable() => log::error!("{state}: {error:#}"),
+                    jobs => released += jobs?.len(),
+                }
             }
-            // Twice the time that a call may take: the answer to the claim was lost.
-            let (worker, age, name) = (state.identity.id, timeout * 2, state.to_string());
-            let released = self
-                .db_caller
-                .call("release jobs", timeout, move |session| {
-                    let mut released = 0;
-                    // One by one, so that one that the database rejects does not hold the others.
-                    for lease in unknown {
-                        match release(session, worker, Some(&[lease]), age, None) {
-                            Err(error) if !error.is_unavailable() => {
-                                log::error!("{name}: {error:#}");
-                            }
-                            jobs => released += jobs?.len(),
-                        }
-                    }
-                    Ok(released)
-                })?;
             state.count_released(released);
             if released > 0 {
                 log::warn!(
@@ -349,7 +339,9 @@ fn renew(queues: &Queues, db_caller: &mut DbCaller) -> Result<Vec<Vec<Uuid>>> {
 /// Reads the breakers, pauses and limits, and wakes the fetcher for the queues of which it may claim more.
 fn learn_gates(queues: &Queues, db_caller: &mut DbCaller) -> Result<()> {
     let deadline = call_timeout(queues.first());
-    let gates = db_caller.call("read the breakers and pauses", deadline, read_gates)?;
+    let doing = "read the breakers, pauses and limits";
+    let read = all::<Gate>(doing, &sql::OPEN_BREAKERS, &[]);
+    let gates = db_caller.call(doing, deadline, read)?;
     // After the call, so that a pause never ends earlier here than in the database.
     let now = Instant::now();
     for state in queues.iter() {

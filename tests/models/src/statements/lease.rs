@@ -187,7 +187,8 @@ pub(super) fn reap(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
             job.crashes += 1;
             job.attempt -= 1;
             let is_dead = i32::from(job.crashes) >= max_crashes;
-            rows.push(Row::default().with("is_dead", Type::BOOL, &is_dead));
+            let row = Row::default().with("id", Type::INT8, &job.id);
+            rows.push(row.with("is_dead", Type::BOOL, &is_dead));
             tables.note(|| format!("job {} of lease {lease} is reaped", job.id));
             if is_dead {
                 tables.dead.insert(job.id);

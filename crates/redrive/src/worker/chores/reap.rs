@@ -1,10 +1,7 @@
 //! Reaps the jobs of lost workers.
 
-use std::sync::Arc;
-
 use super::{CHORE_BUDGET, Chores};
 use crate::error::Result;
-use crate::pipeline::claim::WorkerId;
 use crate::pipeline::reap::reap;
 use crate::sync::Instant;
 use crate::worker::chore::Chore;
@@ -18,27 +15,23 @@ impl Chores<'_> {
         if is_away || lock(&self.state.shared.reap_from).is_some_and(|from| begun < from) {
             return Ok(());
         }
-        let task = *self.task(Chore::Reap);
-        let ids = self.queues.iter().map(|state| state.identity.id);
-        let (me, lease): (Arc<[WorkerId]>, _) = (ids.collect(), self.queues.lease());
-        let (mut all_back, mut all_dead) = (0, 0);
+        let (task, lease) = (*self.task(Chore::Reap), self.queues.lease());
+        let (mut back, mut dead) = (0, 0);
         let reaped = loop {
-            let me = Arc::clone(&me);
-            let reaped = self.call("reap the jobs of lost workers", move |session| {
-                reap(session, &me, lease, |most| task.bound(most))
-            });
-            let (back, dead) = match reaped {
-                Ok(reaped) => reaped,
+            let reap = reap(&self.queues.ids(), lease, |most| task.bound(most));
+            let jobs = match self.call("reap the jobs of lost workers", reap) {
+                Ok(jobs) => jobs,
                 Err(error) => break Err(error),
             };
-            (all_back, all_dead) = (all_back + back, all_dead + dead);
-            if back + dead == 0 || begun.elapsed() >= CHORE_BUDGET {
+            let died = jobs.iter().filter(|(_, is_dead)| *is_dead).count();
+            (back, dead) = (back + jobs.len() - died, dead + died);
+            if jobs.is_empty() || begun.elapsed() >= CHORE_BUDGET {
                 break Ok(());
             }
         };
-        if all_back + all_dead > 0 {
+        if back + dead > 0 {
             log::warn!(
-                "{}: reaped lost workers: {all_back} jobs released, {all_dead} dead",
+                "{}: reaped lost workers: {back} jobs released, {dead} dead",
                 self.state
             );
             self.queues.iter().for_each(|state| state.look_for_jobs());

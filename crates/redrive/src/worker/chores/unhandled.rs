@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use super::Chores;
-use crate::db::ask::rows;
+use crate::db::ask::all;
 use crate::db::column::Given;
-use crate::db::row::read_all;
 use crate::db::sql;
 use crate::error::Result;
 use crate::sync::Instant;
@@ -40,8 +39,8 @@ impl Chores<'_> {
             return Ok(());
         };
         let doing = "look for kinds without a worker";
-        let found = rows(doing, &sql::UNHANDLED_KINDS, &[&state.queue(), &JOBS_READ]);
-        let mut kinds: Vec<String> = read_all(&self.call(doing, found)?)?;
+        let look = all(doing, &sql::UNHANDLED_KINDS, &[&state.queue(), &JOBS_READ]);
+        let mut kinds: Vec<String> = self.call(doing, look)?;
         kinds.retain(|kind| !own.contains(kind));
         let of_queue = &mut self.of_queues[state.place];
         if of_queue.warn_at.is_none_or(|at| at <= begun) {
@@ -83,9 +82,9 @@ impl Chores<'_> {
         let most = i64::from(self.task(Chore::Unhandled).bound(BURIED));
         let given: [&dyn Given; 4] = [&state.queue(), &kind, &&*message, &most];
         let doing = "bury jobs without a worker";
-        let all = self.repeat(doing, begun, most, &sql::BURY_UNHANDLED, &given)?;
-        if all > 0 {
-            log::warn!("{state} kind={kind}: {all} jobs dead: {message}");
+        let buried = self.repeat(doing, begun, most, &sql::BURY_UNHANDLED, &given)?;
+        if buried > 0 {
+            log::warn!("{state} kind={kind}: {buried} jobs dead: {message}");
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{Fetcher, Next, ahead};
-use crate::db::ask::rows;
-use crate::db::row::{read_all, row};
+use crate::db::ask::all;
+use crate::db::row::row;
 use crate::db::sql;
 use crate::pipeline::claim::windows::LONG;
 use crate::sync::Instant;
@@ -38,12 +38,12 @@ pub(super) fn poll(fetchers: &mut [Fetcher], look_at: &mut Instant) {
     let doing = "look at the idle queues";
     let found = idle[0]
         .claimer
-        .call(doing, rows(doing, &sql::IDLE_QUEUES, &[&queues]));
+        .call(doing, all(doing, &sql::IDLE_QUEUES, &[&queues]));
     let now = Instant::now();
     if now.duration_since(asked_at) > LONG {
         *look_at = now + now.duration_since(asked_at) * SHARE;
     }
-    let found: Vec<Found> = match found.and_then(|rows| read_all(&rows)) {
+    let found: Vec<Found> = match found {
         Ok(found) => found,
         // The queues poll for themselves.
         Err(error) => return idle[0].state.report_error(&error, Duration::ZERO),

@@ -70,11 +70,10 @@ impl Settler<'_> {
 
     /// Releases one lease, or all of them.
     fn try_release(&self, lease: Option<LeaseId>, started: &[JobId]) -> Result<Vec<JobId>> {
-        let (started, worker) = (started.to_vec(), self.state.identity.id);
-        let released = self.call("release jobs", move |session| {
-            let leases = lease.as_ref().map(std::slice::from_ref);
-            release(session, worker, leases, Duration::ZERO, Some(&started))
-        })?;
+        let worker = self.state.identity.id;
+        let leases = lease.as_ref().map(std::slice::from_ref);
+        let release = release(worker, leases, Duration::ZERO, Some(started));
+        let released = self.call("release jobs", release)?;
         self.state.count_released(released.len());
         Ok(released)
     }

@@ -28,11 +28,11 @@ impl Settler<'_> {
                 BreakerReport::Probed(_, ProbeVerdict::Release) => {}
             }
             let written = retry(state, self.until, Error::is_unavailable, || {
-                let report = report.clone();
-                self.call("change a breaker", move |session| match &report {
-                    BreakerReport::BreakerTrip(news) => trip(session, news),
-                    BreakerReport::Probed(probe, ended) => end_probe(session, probe, *ended),
-                })
+                let change = match &report {
+                    BreakerReport::BreakerTrip(news) => trip(news),
+                    BreakerReport::Probed(probe, ended) => end_probe(probe, *ended),
+                };
+                self.call("change a breaker", change)
             });
             // The right to a probe expires, and another worker tries.
             if let Err(error) = written {
