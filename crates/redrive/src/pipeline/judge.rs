@@ -22,6 +22,8 @@ pub(crate) enum Verdict {
     /// The attempt was interrupted: run again after the delay. The database does not count the attempt, unless the job
     /// has had all its refunds and its handler ran.
     Refund(Duration),
+    /// No handler ran: run again after the delay, without counting anything.
+    Unrun(Duration),
     Dead(DeathCause),
 }
 
@@ -88,6 +90,7 @@ fn verdict_on(failed: &Outcome, at: &JudgeContext<'_>) -> Verdict {
     let delay = match disposition {
         Disposition::Reject => return dead,
         Disposition::Snooze(delay) => return Verdict::Snooze(delay.min(MAX_BACKOFF)),
+        Disposition::Interrupted if !failed.has_run() => return Verdict::Unrun(INTERRUPTED),
         Disposition::Interrupted => return Verdict::Refund(INTERRUPTED),
         Disposition::RetryAfter(delay) => delay.min(MAX_BACKOFF),
         Disposition::Outage if outage_age.is_none_or(|age| age < MAX_OUTAGE) => {
@@ -132,6 +135,7 @@ mod tests {
             Verdict::Snooze(delay) => format!("snooze {delay:?}"),
             Verdict::Outage(delay) => format!("outage {delay:?}: {said}"),
             Verdict::Refund(delay) => format!("refund {delay:?}: {said}"),
+            Verdict::Unrun(delay) => format!("unrun {delay:?}: {said}"),
             Verdict::Dead(cause) => format!("dead {cause}"),
         }
     }
@@ -177,6 +181,7 @@ mod tests {
             (interrupted(), 1, false, "refund 5s: away"),
             (interrupted(), 3, false, "refund 5s: away"),
             (interrupted(), 4, false, "refund 5s: away"),
+            (of(FailedBy::NotBegun), 4, false, "unrun 5s: m"),
             // A handler chooses its delay.
             (failed(Failure::snooze(SECOND)), 3, false, "snooze 1s"),
             (

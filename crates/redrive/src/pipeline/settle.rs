@@ -201,9 +201,7 @@ impl<'a> VerdictColumns<'a> {
     fn push(&mut self, settlement: &'a Settlement, identity: &WorkerIdentity) -> Result<()> {
         let (key, delay, cause) = match settlement.verdict {
             Verdict::Done => ("done", Duration::ZERO, None),
-            Verdict::Snooze(delay) | Verdict::Refund(delay) if !settlement.has_run => {
-                ("unrun", delay, None)
-            }
+            Verdict::Unrun(delay) => ("unrun", delay, None),
             Verdict::Retry(delay) => ("retry", delay, None),
             Verdict::Snooze(delay) => ("snooze", delay, None),
             Verdict::Outage(delay) => ("outage", delay, None),
@@ -250,7 +248,7 @@ fn record(
     let outcome = match settlement.verdict {
         Verdict::Dead(cause) => cause.as_str(),
         Verdict::Outage(_) => "outage",
-        Verdict::Refund(_) => "interrupted",
+        Verdict::Refund(_) | Verdict::Unrun(_) => "interrupted",
         Verdict::Done | Verdict::Retry(_) | Verdict::Snooze(_) => "failed",
     };
     let meta = &settlement.meta;

@@ -18,8 +18,6 @@ pub(crate) struct Settlement {
     pub(crate) lease: LeaseId,
     pub(crate) meta: Arc<JobMeta>,
     pub(crate) run_time: Duration,
-    /// Whether a handler ran. Otherwise a refund of the attempt is not counted.
-    pub(crate) has_run: bool,
     pub(crate) verdict: Verdict,
     /// The error of the attempt. `None`: it has none.
     pub(crate) report: Option<ErrorReport>,
@@ -49,7 +47,6 @@ impl Settlement {
             lease,
             meta: Arc::clone(meta),
             run_time,
-            has_run: true,
             verdict: Verdict::Done,
             report: None,
             cause: None,
@@ -63,8 +60,7 @@ impl Settlement {
     /// Returns that of a claimed job that did not run: it returns after this time, without a charge.
     pub(crate) fn unrun(lease: LeaseId, meta: &Arc<JobMeta>, delay: Duration) -> Settlement {
         Settlement {
-            has_run: false,
-            verdict: Verdict::Snooze(delay),
+            verdict: Verdict::Unrun(delay),
             ..Settlement::done(lease, meta, Duration::ZERO, None, meta.claimed)
         }
     }
@@ -96,12 +92,12 @@ impl Settlement {
 
     /// Whether no handler ran, and the job is to return. It waits on, so nothing of the attempt is counted.
     pub(crate) fn is_unrun(&self) -> bool {
-        !self.has_run && matches!(self.verdict, Verdict::Snooze(_) | Verdict::Refund(_))
+        matches!(self.verdict, Verdict::Unrun(_))
     }
 
     /// Whether no slot started the job, so that it returns as if it had not been claimed.
     pub(crate) fn is_unstarted(&self) -> bool {
-        !self.has_run && matches!(self.verdict, Verdict::Snooze(_))
+        self.is_unrun() && self.report.is_none()
     }
 
     /// Whether the settle writes only the verdict.

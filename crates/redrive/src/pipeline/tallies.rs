@@ -98,8 +98,7 @@ mod tests {
         let now = meta.claimed;
         let ran = Settlement::done(lease, &Arc::new(meta), Duration::ZERO, None, now);
         let unrun = Settlement {
-            has_run: false,
-            verdict: Verdict::Snooze(Duration::ZERO),
+            verdict: Verdict::Unrun(Duration::ZERO),
             ..ran.clone()
         };
         assert_eq!(Tallies::of(&[unrun, ran.clone()]), Tallies::of(&[ran]));

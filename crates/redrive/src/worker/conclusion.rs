@@ -22,7 +22,6 @@ pub(crate) fn conclude(
 ) -> (Settlement, Vec<BreakerReport>) {
     state.count_unwritten();
     let (kind, ran) = (&running.meta.kind, run.share(now));
-    let has_run = end.as_ref().err().is_none_or(Outcome::has_run);
     let end = end.map_err(|outcome| {
         let failed = ruled(state, run, running, outcome);
         // Before a breaker takes the message.
@@ -35,7 +34,7 @@ pub(crate) fn conclude(
             dependency: failed.failure.dependency.as_deref(),
             message: failed.failure.message(),
         },
-        Err(failed) if has_run && !failed.is_interrupted() => AttemptEnd::Other,
+        Err(failed) if failed.has_run() && !failed.is_interrupted() => AttemptEnd::Other,
         Err(_) => AttemptEnd::Unrun,
     };
     let reports = breakers.note(running.lease, kind, attempt, now);
@@ -47,11 +46,8 @@ pub(crate) fn conclude(
         cancelled: running.signal.by_operator.load(Ordering::Relaxed),
         ..JudgeContext::of(meta, backoff, fastrand::f64())
     };
-    let settlement = Settlement {
-        has_run,
-        ..Settlement::done(running.lease, meta, ran, run.keep_done, now)
-    };
-    let settlement = settlement.judged(end, &at, || running.signal.checkpoints.headers());
+    let done = Settlement::done(running.lease, meta, ran, run.keep_done, now);
+    let settlement = done.judged(end, &at, || running.signal.checkpoints.headers());
     let counts = matches!(settlement.verdict, Verdict::Dead(cause) if counts_as_flood(cause));
     let flooded = counts.then(|| breakers.note_letter(now)).flatten();
     if let Some(observer) = &state.config.hooks.observer {

@@ -61,7 +61,7 @@ pub(crate) fn of_verdict(verdict: Verdict) -> (AttemptOutcome, Option<Duration>)
         Verdict::Retry(delay) => (Retried, Some(delay)),
         Verdict::Snooze(delay) => (Snoozed, Some(delay)),
         Verdict::Outage(delay) => (Outage, Some(delay)),
-        Verdict::Refund(delay) => (Interrupted, Some(delay)),
+        Verdict::Refund(delay) | Verdict::Unrun(delay) => (Interrupted, Some(delay)),
         Verdict::Dead(_) => (Dead, None),
     }
 }

@@ -75,11 +75,7 @@ fn a_verdict_does_not_wait_long_for_a_slow_job_of_its_lease() {
 #[test]
 fn a_job_that_no_slot_started_returns_at_once() {
     let (mut ledger, lease, now) = opened(3, Verdict::Done);
-    let delay = Duration::ZERO;
-    let unstarted = || Settlement {
-        has_run: false,
-        ..settlement(lease, 2, 0, Verdict::Snooze(delay))
-    };
+    let unstarted = || settlement(lease, 2, 0, Verdict::Unrun(Duration::ZERO));
     ledger.settled(unstarted(), now);
     assert_eq!(ledger.next_due(), Some(now));
     takes(&mut ledger, now, Flush::Due, &[(2, false, false)]);
