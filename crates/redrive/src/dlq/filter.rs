@@ -23,7 +23,7 @@ pub use conditions::stored_conditions;
 pub use fields::filter_keys;
 pub use moment::parse_moment;
 pub use payload::Comparison;
-pub(in crate::dlq) use payload::{PayloadPath, end_of_quotes};
+pub(in crate::dlq) use payload::PayloadPath;
 pub(in crate::dlq) use syntax::payload_path;
 
 use payload::{PayloadCondition, predicate};

@@ -5,25 +5,12 @@
 
 use serde_json::Value;
 
-use crate::dlq::filter::end_of_quotes;
+use crate::job::payload::scalars;
 
 /// Returns the first number in a JSON text that a `Value` cannot hold exactly.
 pub(crate) fn rounded(json: &str) -> Option<&str> {
-    let mut rest = json;
-    while let Some(at) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
-        rest = &rest[at..];
-        if rest.starts_with('"') {
-            rest = &rest[end_of_quotes(rest)?..];
-            continue;
-        }
-        let end = rest.find(|c: char| !"+-.eE0123456789".contains(c));
-        let (number, after) = rest.split_at(end.unwrap_or(rest.len()));
-        if !is_kept(number) {
-            return Some(number);
-        }
-        rest = after;
-    }
-    None
+    let mut numbers = scalars(json).filter(|scalar| !scalar.starts_with('"'));
+    numbers.find(|number| !is_kept(number))
 }
 
 /// Returns whether a `Value` has the digits of the number.

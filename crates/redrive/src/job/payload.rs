@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use std::error::Error as StdError;
+use std::iter;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -205,7 +206,7 @@ impl Json {
     }
 
     fn accepted(what: &str, text: String) -> Result<Json> {
-        match refused_by_jsonb(text.as_bytes()) {
+        match refused_by_jsonb(&text) {
             Some(fault) => Err(Error::invalid(format!("{what} {fault}"))),
             None => Ok(Json(text)),
         }
@@ -234,59 +235,52 @@ impl Json {
 
 /// Finds what `jsonb` rejects in valid JSON: NUL, lone surrogates, and numbers beyond its numeric
 /// type.
-fn refused_by_jsonb(json: &[u8]) -> Option<&'static str> {
-    let mut at = 0;
-    let mut in_string = false;
-    while let Some(&byte) = json.get(at) {
-        match byte {
-            b'"' => in_string = !in_string,
-            // The bytes of the escape after the backslash.
-            b'\\' if in_string => {
-                at += match (escape(json, at), escape(json, at + 6)) {
-                    (None, _) => 1,
-                    (Some(0), _) => {
-                        return Some("contains NUL (\\u0000), which jsonb cannot store");
-                    }
-                    (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 11,
-                    (Some(0xD800..=0xDFFF), _) => return Some("contains half of a surrogate pair"),
-                    (Some(_), _) => 5,
-                };
-            }
-            b'0'..=b'9' if !in_string => {
-                let length = json[at..]
-                    .iter()
-                    .take_while(|byte| b"0123456789.eE+-".contains(byte))
-                    .count();
-                if let Some(fault) = refused_number(&json[at..at + length]) {
-                    return Some(fault);
-                }
-                at += length - 1;
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-    None
+fn refused_by_jsonb(json: &str) -> Option<&'static str> {
+    scalars(json).find_map(|scalar| match scalar.starts_with('"') {
+        // Only escapes can be wrong.
+        true if !scalar.contains('\\') => None,
+        true => match serde_json::from_str::<String>(scalar) {
+            Ok(text) if !text.contains('\0') => None,
+            Ok(_) => Some("contains NUL (\\u0000), which jsonb cannot store"),
+            Err(_) => Some("contains half of a surrogate pair"),
+        },
+        false => refused_number(scalar),
+    })
+}
+
+/// Returns the strings, with their quotes, and the numbers of valid JSON.
+pub(crate) fn scalars(json: &str) -> impl Iterator<Item = &str> {
+    let mut rest = json;
+    iter::from_fn(move || {
+        let is_start = |byte: u8| byte == b'"' || byte == b'-' || byte.is_ascii_digit();
+        let scalar = &rest[rest.bytes().position(is_start)?..];
+        let end = if scalar.starts_with('"') {
+            let mut is_escaped = false;
+            let inside = scalar.bytes().skip(1).position(|byte| {
+                let is_end = byte == b'"' && !is_escaped;
+                is_escaped = byte == b'\\' && !is_escaped;
+                is_end
+            });
+            inside.map(|length| length + 2)
+        } else {
+            scalar.find(|c| !"0123456789.eE+-".contains(c))
+        };
+        let (scalar, after) = scalar.split_at(end.unwrap_or(scalar.len()));
+        rest = after;
+        Some(scalar)
+    })
 }
 
 /// Finds what `numeric` rejects in a number: more than 16,383 decimal places, or more than 131,072 digits before
 /// them.
-fn refused_number(number: &[u8]) -> Option<&'static str> {
-    let mut parts = number.split(|byte| b"eE".contains(byte));
-    let (significand, exponent) = (parts.next()?, parts.next().unwrap_or_default());
-    let digits = significand.iter().filter(|byte| byte.is_ascii_digit());
-    let exponent = exponent.iter().skip_while(|byte| b"+-0".contains(byte));
-    match (digits.count(), exponent.count()) {
-        (6001.., _) => Some("contains a number of more than 6000 digits"),
-        (_, 5..) => Some("contains a number with an exponent over 9999"),
+fn refused_number(number: &str) -> Option<&'static str> {
+    let (significand, exponent) = number.split_once(['e', 'E']).unwrap_or((number, ""));
+    let digits = significand.bytes().filter(u8::is_ascii_digit).count();
+    match exponent.trim_start_matches(['+', '-', '0']).len() {
+        _ if digits > 6000 => Some("contains a number of more than 6000 digits"),
+        5.. => Some("contains a number with an exponent over 9999"),
         _ => None,
     }
-}
-
-/// Returns the code unit of the `\uXXXX` escape at `at`.
-fn escape(json: &[u8], at: usize) -> Option<u16> {
-    let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
-    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 impl ToSql for Json {
