@@ -113,46 +113,34 @@ impl Edit {
 
     /// Returns the new payload, or the reason why the edit does not apply; `None`: the payload stays the same.
     pub(crate) fn make(&self, payload: Option<&str>) -> Result<Option<Json>, String> {
-        let edited = match (&self.0, payload) {
-            (How::Set(json), None) => return Ok(Some(json.clone())),
-            (_, None) => {
-                return Err("its captured bytes are not JSON; set a whole payload".to_owned());
-            }
-            (How::Set(json), Some(payload)) => return Ok(replaced(payload, json.clone())),
-            (How::Transform(change), Some(payload)) => {
-                let json =
-                    Json::parse(change(payload)?.trim()).map_err(|error| error.to_string())?;
-                return Ok(replaced(payload, json));
-            }
-            (How::Patch(patch), Some(payload)) => {
+        let Some(payload) = payload else {
+            return match &self.0 {
+                How::Set(json) => Ok(Some(json.clone())),
+                _ => Err("its captured bytes are not JSON; set a whole payload".to_owned()),
+            };
+        };
+        let edited = match &self.0 {
+            How::Set(json) => Ok(json.clone()),
+            How::Transform(change) => Json::parse(change(payload)?.trim()),
+            How::Patch(patch) => {
                 let mut edited = exact_value(payload)?;
                 // The patch runs on a copy, so nothing needs rolling back. The
                 // checked variant panics when a document moves into itself.
                 json_patch::patch_unsafe(&mut edited, patch).map_err(|error| error.to_string())?;
-                edited
+                Json::of("the payload", &edited)
             }
-            (How::Merge(patch), Some(payload)) => {
+            How::Merge(patch) => {
                 let mut edited = exact_value(payload)?;
                 json_patch::merge(&mut edited, patch);
-                edited
+                Json::of("the payload", &edited)
             }
         };
-        if payload.is_some_and(|payload| value(payload).is_ok_and(|before| before == edited)) {
-            return Ok(None);
-        }
-        Json::of("the payload", &edited)
-            .map(Some)
-            .map_err(|error| error.to_string())
+        let edited = edited.map_err(|error| error.to_string())?;
+        // What cannot be compared counts as changed; an extra version is harmless.
+        let after = exact_value(edited.as_str());
+        let is_same = after.is_ok_and(|after| exact_value(payload) == Ok(after));
+        Ok((!is_same).then_some(edited))
     }
-}
-
-/// Returns a whole new payload; `None`: it is the same. Numbers that do not fit a double, and payloads that
-/// are nested too deep to compare, count as changed; an extra version is harmless.
-fn replaced(payload: &str, json: Json) -> Option<Json> {
-    let is_same = json_number::rounded(payload).is_none()
-        && json_number::rounded(json.as_str()).is_none()
-        && value(payload).is_ok_and(|old| value(json.as_str()).is_ok_and(|new| old == new));
-    (!is_same).then_some(json)
 }
 
 /// Rejects numbers that a double would round.
