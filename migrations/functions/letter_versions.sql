@@ -13,14 +13,14 @@ $$;
 -- open or quarantined and have the expected number of edits (NULL: any), and leaves the others unchanged, and those
 -- that another session holds.
 -- `audit` is the record of the first batch of the same operation; NULL: this is the first. Returns the edited
--- letters with their versions, and the record of the first batch.
+-- letters, with the record of the first batch.
 --
 -- `how` is the kind of edit, for the audit. The content itself is stored in the versions and not in the
 -- audit, which is never deleted. An edit that replaces a redacted value removes its pointer from `redacted`.
 CREATE OR REPLACE FUNCTION redrive.edit_letters(
     ids bigint[], payloads json[], expected integer[], person text, reason text,
     filter jsonb, how text, audit bigint DEFAULT NULL, to_version integer DEFAULT NULL
-) RETURNS TABLE (id bigint, version integer, audit_id bigint)
+) RETURNS TABLE (id bigint, audit_id bigint)
     LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
@@ -79,8 +79,8 @@ BEGIN
                 'edited', edit_letters.person, edit_letters.reason, jsonb_build_object('version', g.version + 1)))
         FROM given g
         WHERE l.id = g.id
-        RETURNING l.id, l.edits
+        RETURNING l.id
     )
-    SELECT e.id, e.edits, operation FROM edited e ORDER BY e.id;
+    SELECT e.id, operation FROM edited e ORDER BY e.id;
 END
 $$;

@@ -7,9 +7,8 @@ use std::ops::ControlFlow;
 
 use serde_json::value::RawValue;
 
-use crate::admin::bulk::ChangedJob;
 use crate::admin::jobs::Jobs;
-use crate::dlq::edit::{Edit, EditPreview, Edited, Editing, Read};
+use crate::dlq::edit::{Edit, EditPreview, Edited, Read};
 use crate::dlq::filter::JobFilter;
 use crate::dlq::prelude::*;
 
@@ -25,16 +24,16 @@ impl Jobs<'_> {
     /// # Errors
     /// *Invalid* with [`JobFilter::after`]; otherwise if the database fails.
     pub fn edit(&self, filter: &JobFilter, edit: &Edit, operator: &Operator) -> Result<Edited> {
-        let mut editing = Editing::new(self.db, edit);
+        let mut done = Edited::default();
         self.each_waiting(filter, |filter, from, jobs| -> Result<ControlFlow<()>> {
             let most = jobs.len() as u64;
             let to = jobs.last().map(|(.., place)| place.clone());
-            editing.page(jobs, |changes, audit| {
+            done.page(edit, jobs, |changes, audit| {
                 let unedited = changes.read.iter();
                 let unedited = unedited.map(|(payload, _)| payload.as_deref().map(RawValue::get));
                 let unedited: Vec<Option<&str>> = unedited.collect();
                 let edited: Vec<&str> = changes.payloads.iter().map(Json::as_str).collect();
-                let rows: Vec<ChangedJob> = self.db.ask_bulk().all(
+                self.db.ask_bulk().all(
                     "edit jobs",
                     &sql::CHANGE_JOBS,
                     &[
@@ -50,12 +49,11 @@ impl Jobs<'_> {
                         &unedited,
                         &edited,
                     ],
-                )?;
-                let edited = rows.into_iter();
-                Ok(edited.map(|(id, audit, _)| (id, audit)).collect())
-            })
+                )
+            })?;
+            Ok(self.db.go_on(done.so_far()))
         })?;
-        Ok(editing.end())
+        Ok(done)
     }
 
     /// Calls `visit` with the effect on each waiting job, and changes nothing.

@@ -1,13 +1,13 @@
 //! Delivers letters to a sink outside redrive.
 
-use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use crate::db::caller::DbCaller;
 use crate::db::database::BatchProgress;
+use crate::db::row::first;
 use crate::db::session::Parameter;
 use crate::dlq::captured_bytes::captured_bytes;
-use crate::dlq::letter::{self, Letter};
+use crate::dlq::letter::Letter;
 use crate::dlq::prelude::*;
 use crate::job::failure::Failure;
 use crate::pipeline::attempt::run_handler;
@@ -100,8 +100,6 @@ impl Dlq<'_> {
         sink: &(impl Sink + ?Sized),
         operator: &Operator,
     ) -> Result<Deliveries> {
-        let mut is_stopped = false;
-        let mut seen: HashSet<JobId> = HashSet::new();
         let open = filter.within(&[LetterState::Open]);
         let mut hand = Hand {
             db_caller: self.db.caller("redrive-deliver"),
@@ -110,23 +108,19 @@ impl Dlq<'_> {
             sink,
             operator,
         };
-        let mut done = self.in_pages(&open, PAGE, |done: &mut Deliveries, _, page| -> Taken {
-            seen.extend(page.iter().copied());
+        let deliver = |done: &mut Deliveries, _: &Json, page: &[JobId]| -> Taken {
             for id in page {
                 hand.deliver(*id, done)?;
                 let others = (done.failed.len() + done.skipped.len()) as u64;
                 let so_far = BatchProgress::of(done.delivered.len(), None).and_unchanged(others);
-                is_stopped = self.db.go_on(so_far).is_break();
-                if is_stopped {
+                if self.db.go_on(so_far).is_break() {
                     return Ok(None);
                 }
             }
             Ok(Some(page.len() as u64))
-        })?;
-        if !is_stopped {
-            let asked = filter.asked_ids().into_iter();
-            done.skipped.extend(asked.filter(|id| !seen.contains(id)));
-        }
+        };
+        let (mut done, missed) = self.in_pages(&open, PAGE, deliver)?;
+        done.skipped.extend(missed);
         Ok(done)
     }
 }
@@ -208,7 +202,12 @@ fn locked(session: &mut Session, doing: &str, filter: &Json, id: JobId) -> Resul
     if held.is_empty() {
         return Ok(None);
     }
-    let mut letter = letter::read(session, filter)?.filter(|letter| letter.redacted.is_empty());
+    let rows = session.query(
+        doing,
+        &sql::LETTERS,
+        &[filter, &None::<i64>, &1_i64, &false],
+    )?;
+    let mut letter = first(&rows)?.filter(|letter: &Letter| letter.redacted.is_empty());
     if let Some(letter) = &mut letter
         && letter.raw_size.take().is_some()
     {

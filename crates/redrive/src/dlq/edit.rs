@@ -5,14 +5,14 @@
 
 mod patch;
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use serde_json::value::RawValue;
 
-use crate::db::database::{BatchProgress, Database};
+use crate::db::database::BatchProgress;
 use crate::dlq::prelude::*;
-use crate::dlq::validation_error::{ValidationError, ValidationErrors};
+use crate::dlq::validation_error::{ValidationError, add_error};
 
 pub use patch::Edit;
 
@@ -39,7 +39,46 @@ pub struct Edited {
 }
 
 impl Edited {
-    /// Those that the edit refuses are grouped at its end.
+    /// Edits a page. `write` is given the changes and the audit record of the pages before, and returns those that it
+    /// stored, with the record.
+    pub(crate) fn page<T>(
+        &mut self,
+        edit: &Edit,
+        page: Vec<Read<T>>,
+        write: impl FnOnce(&Changes<T>, Option<i64>) -> Result<Stored>,
+    ) -> Result<()> {
+        let mut changes = Changes {
+            ids: Vec::new(),
+            payloads: Vec::new(),
+            read: Vec::new(),
+        };
+        for (id, payload, rest) in page {
+            match edit.make(payload.as_deref().map(RawValue::get)) {
+                Ok(None) => self.unchanged += 1,
+                Ok(Some(json)) => {
+                    changes.ids.push(id);
+                    changes.payloads.push(json);
+                    changes.read.push((payload, rest));
+                }
+                Err(why) => add_error(&mut self.refused, id, why),
+            }
+        }
+        if !changes.ids.is_empty() {
+            let stored = write(&changes, self.audit)?;
+            self.add(&changes.ids, stored);
+        }
+        Ok(())
+    }
+
+    /// Adds those that were stored of a page, and skips the others.
+    pub(crate) fn add(&mut self, page: &[JobId], stored: Stored) {
+        self.audit = stored.last().map_or(self.audit, |(_, audit)| *audit);
+        let stored: Vec<JobId> = stored.into_iter().map(|(id, _)| id).collect();
+        let left = page.iter().filter(|id| !stored.contains(id));
+        self.skipped.extend(left);
+        self.edited.extend(stored);
+    }
+
     pub(crate) fn so_far(&self) -> BatchProgress {
         let others = self.unchanged + self.skipped.len() as u64;
         BatchProgress::of(self.edited.len(), self.audit).and_unchanged(others)
@@ -72,72 +111,14 @@ impl EditPreview {
 /// A letter or a waiting job as an edit reads it: its payload, and the edits of a letter or the place of a job.
 pub(crate) type Read<T> = (JobId, Option<Box<RawValue>>, T);
 
+/// The letters or jobs that a statement stored, with the audit record.
+pub(crate) type Stored = Vec<(JobId, Option<i64>)>;
+
 /// Those of a page that an edit changes: their new payloads, and what was read.
 pub(crate) struct Changes<T> {
     pub(crate) ids: Vec<JobId>,
     pub(crate) payloads: Vec<Json>,
     pub(crate) read: Vec<(Option<Box<RawValue>>, T)>,
-}
-
-/// An edit of letters or waiting jobs, page by page.
-pub(crate) struct Editing<'a> {
-    db: &'a Database,
-    edit: &'a Edit,
-    done: Edited,
-    refused: ValidationErrors,
-}
-
-impl<'a> Editing<'a> {
-    pub(crate) fn new(db: &'a Database, edit: &'a Edit) -> Editing<'a> {
-        Editing {
-            db,
-            edit,
-            done: Edited::default(),
-            refused: ValidationErrors::default(),
-        }
-    }
-
-    /// Edits a page. `write` is given the changes and the audit record of the pages before, and returns those that it
-    /// stored, with the record. Returns whether the edit goes on.
-    pub(crate) fn page<T>(
-        &mut self,
-        page: Vec<Read<T>>,
-        write: impl FnOnce(&Changes<T>, Option<i64>) -> Result<Vec<(JobId, Option<i64>)>>,
-    ) -> Result<ControlFlow<()>> {
-        let mut changes = Changes {
-            ids: Vec::new(),
-            payloads: Vec::new(),
-            read: Vec::new(),
-        };
-        for (id, payload, rest) in page {
-            match self.edit.make(payload.as_deref().map(RawValue::get)) {
-                Ok(None) => self.done.unchanged += 1,
-                Ok(Some(json)) => {
-                    changes.ids.push(id);
-                    changes.payloads.push(json);
-                    changes.read.push((payload, rest));
-                }
-                Err(why) => self.refused.add(id, why),
-            }
-        }
-        if !changes.ids.is_empty() {
-            let stored = write(&changes, self.done.audit)?;
-            self.done.audit = stored.last().map_or(self.done.audit, |(_, audit)| *audit);
-            let edited: Vec<JobId> = stored.into_iter().map(|(id, _)| id).collect();
-            let left = changes.ids.iter().filter(|id| !edited.contains(id));
-            self.done.skipped.extend(left);
-            self.done.edited.extend(edited);
-        }
-        Ok(self.db.go_on(self.done.so_far()))
-    }
-
-    /// Returns what the edit has done.
-    pub(crate) fn end(self) -> Edited {
-        Edited {
-            refused: self.refused.into_vec(),
-            ..self.done
-        }
-    }
 }
 
 impl Dlq<'_> {
@@ -149,14 +130,12 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn edit(&self, filter: &LetterFilter, edit: &Edit, operator: &Operator) -> Result<Edited> {
-        let mut editing = Editing::new(self.db, edit);
-        let mut handled: HashSet<JobId> = HashSet::new();
+        let mut done = Edited::default();
         let parameter = filter.parameter()?;
-        let is_stopped = self.each_editable(filter, |page| -> Result<ControlFlow<()>> {
-            handled.extend(page.iter().map(|(id, ..)| *id));
-            editing.page(page, |changes, audit| {
+        let missed = self.each_editable(filter, |page| -> Result<ControlFlow<()>> {
+            done.page(edit, page, |changes, audit| {
                 let expected: Vec<i32> = changes.read.iter().map(|(_, edits)| *edits).collect();
-                let edited: Vec<(JobId, u32, Option<i64>)> = self.db.ask_bulk().all(
+                self.db.ask_bulk().all(
                     "edit letters",
                     &sql::EDIT_LETTERS,
                     &[
@@ -169,17 +148,11 @@ impl Dlq<'_> {
                         &audit,
                         &None::<u32>,
                     ],
-                )?;
-                let edited = edited.into_iter();
-                Ok(edited.map(|(id, _, audit)| (id, audit)).collect())
-            })
+                )
+            })?;
+            Ok(self.db.go_on(done.so_far()))
         })?;
-        let mut done = editing.end();
-        if !is_stopped {
-            let asked = filter.asked_ids().into_iter();
-            done.skipped
-                .extend(asked.filter(|id| !handled.contains(id)));
-        }
+        done.skipped.extend(missed);
         Ok(done)
     }
 
@@ -203,19 +176,18 @@ impl Dlq<'_> {
         .map(drop)
     }
 
-    /// Calls `visit` with each page, until it breaks. Returns whether it did.
+    /// Calls `visit` with each page, until it breaks. Returns what `in_pages` missed.
     fn each_editable<E: From<Error>>(
         self,
         filter: &LetterFilter,
         mut visit: impl FnMut(Vec<Read<i32>>) -> Result<ControlFlow<()>, E>,
-    ) -> Result<bool, E> {
+    ) -> Result<BTreeSet<JobId>, E> {
         let filter = filter.within(&[LetterState::Open, LetterState::Quarantined]);
-        self.in_pages(&filter, PAGE, |is_stopped: &mut bool, _, ids| -> Taken<E> {
+        let ((), missed) = self.in_pages(&filter, PAGE, |(): &mut (), _, ids| -> Taken<E> {
             let letters = self.of_page(&filter, ids)?.into_iter();
             let read = letters.map(|it| (it.id, it.payload, it.edits.cast_signed()));
-            let course = visit(read.collect())?;
-            *is_stopped = course.is_break();
-            Ok(then(course, ids.len()))
-        })
+            Ok(then(visit(read.collect())?, ids.len()))
+        })?;
+        Ok(missed)
     }
 }

@@ -10,7 +10,6 @@ use std::time::SystemTime;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::db::row::first;
 use crate::dlq::event::LetterEvent;
 use crate::dlq::history::AttemptRecord;
 use crate::dlq::prelude::*;
@@ -173,15 +172,4 @@ impl Dlq<'_> {
         let ask = self.db.ask();
         ask.first(&doing, &sql::HELD_GROUPS, &[&any, &letter, &1_i64])
     }
-}
-
-/// Returns the first matching letter, within a session.
-pub(crate) fn read(session: &mut Session, filter: &Json) -> Result<Option<Letter>> {
-    let nowhere: Option<i64> = None;
-    let rows = session.query(
-        "read a letter",
-        &sql::LETTERS,
-        &[filter, &nowhere, &1_i64, &false],
-    )?;
-    first(&rows)
 }

@@ -1,5 +1,7 @@
 //! Iterates over letters page by page, in bounded memory.
 
+use std::collections::BTreeSet;
+
 use crate::dlq::letter::Letter;
 use crate::dlq::prelude::*;
 
@@ -32,13 +34,15 @@ impl Dlq<'_> {
         filter: &LetterFilter,
         mut visit: impl FnMut(&[Letter]) -> Result<(), E>,
     ) -> Result<u64, E> {
-        self.in_pages(filter, PAGE, |visited: &mut u64, _, ids| -> Taken<E> {
-            let letters = self.of_page(filter, ids)?;
-            visit(&letters)?;
-            let seen = letters.len() as u64;
-            *visited += seen;
-            Ok(Some(seen))
-        })
+        let (visited, _) =
+            self.in_pages(filter, PAGE, |visited: &mut u64, _, ids| -> Taken<E> {
+                let letters = self.of_page(filter, ids)?;
+                visit(&letters)?;
+                let seen = letters.len() as u64;
+                *visited += seen;
+                Ok(Some(seen))
+            })?;
+        Ok(visited)
     }
 
     /// Returns those letters of a page that still match, in the order of their ids.
@@ -49,15 +53,17 @@ impl Dlq<'_> {
     }
 
     /// Runs `batch` as `in_batches` does, with the ids of a page, in their order. A page ends
-    /// early if its letters are large.
+    /// early if its letters are large. Returns what the batches did, and the ids that the filter names and no page had, unless
+    /// a batch was the last one.
     pub(crate) fn in_pages<D: Default, E: From<Error>>(
         self,
         filter: &LetterFilter,
         size: u64,
         mut batch: impl FnMut(&mut D, &Json, &[JobId]) -> Taken<E>,
-    ) -> Result<D, E> {
+    ) -> Result<(D, BTreeSet<JobId>), E> {
         let mut after = JobId::new(i64::MIN);
-        filter.in_batches(size, |done: &mut D, parameter, most| -> Taken<E> {
+        let mut missed: BTreeSet<JobId> = filter.asked_ids().into_iter().collect();
+        let done = filter.in_batches(size, |done: &mut D, parameter, most| -> Taken<E> {
             let page: Vec<JobId> = self.db.ask_bulk().all(
                 "read letters",
                 &sql::PAGE_LETTERS,
@@ -67,7 +73,15 @@ impl Dlq<'_> {
                 return Ok(None);
             };
             after = *last;
-            batch(done, parameter, &page)
-        })
+            for id in &page {
+                missed.remove(id);
+            }
+            let taken = batch(done, parameter, &page)?;
+            if taken.is_none() {
+                missed.clear();
+            }
+            Ok(taken)
+        })?;
+        Ok((done, missed))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::dlq::letter::Letter;
 use crate::dlq::prelude::*;
-use crate::dlq::validation_error::{ValidationError, ValidationErrors};
+use crate::dlq::validation_error::{ValidationError, add_error};
 use crate::job::failure::Failure;
 use crate::job::headers::Headers;
 use crate::job::payload::{Payload, read};
@@ -30,7 +30,7 @@ impl Validators {
 
     /// Checks that payloads of this kind decode.
     pub fn decodes<P: Payload + 'static>(self) -> Validators {
-        self.kind(P::KIND, |letter| decoded::<P>(letter).map(drop))
+        self.check(|_: &P| Ok::<(), String>(()))
     }
 
     /// Checks that payloads of this kind decode and pass the function.
@@ -173,7 +173,6 @@ impl Dlq<'_> {
         mut visit: impl FnMut(&Letter, &ValidationResult) -> Result<(), E>,
     ) -> Result<Validation, E> {
         let mut found = Validation::default();
-        let mut errors = ValidationErrors::default();
         self.each_page(filter, |letters| -> Result<(), E> {
             for letter in letters {
                 let result = validators.verdict(letter);
@@ -183,13 +182,12 @@ impl Dlq<'_> {
                     ValidationResult::Unchecked => found.unchecked += 1,
                     ValidationResult::Failed(why) => {
                         found.failed += 1;
-                        errors.add(letter.id, why);
+                        add_error(&mut found.errors, letter.id, why);
                     }
                 }
             }
             Ok(())
         })?;
-        found.errors = errors.into_vec();
         Ok(found)
     }
 }

@@ -1,7 +1,5 @@
 //! Validation errors, grouped by their messages without numbers.
 
-use std::collections::BTreeMap;
-
 use crate::dlq::prelude::*;
 
 /// The longest stored message, in bytes.
@@ -27,38 +25,31 @@ pub struct ValidationError {
     pub ids: Vec<JobId>,
 }
 
-/// Collects errors in bounded memory.
-#[derive(Debug, Default)]
-pub(crate) struct ValidationErrors(BTreeMap<String, ValidationError>);
-
-impl ValidationErrors {
-    /// Adds the error of a letter.
-    pub(crate) fn add(&mut self, id: JobId, said: impl Into<String>) {
-        let sample = clip(said.into(), SAID_BYTES);
-        let mask = masked(&sample);
-        let is_full = self.0.len() >= MAX_ERRORS && !self.0.contains_key(&mask);
-        let mask = if is_full { OTHERS.to_owned() } else { mask };
-        let error = self
-            .0
-            .entry(mask.clone())
-            .or_insert_with(|| ValidationError {
-                message: mask,
-                sample,
-                letters: 0,
-                ids: Vec::new(),
-            });
-        error.letters += 1;
-        if error.ids.len() < NAMED {
-            error.ids.push(id);
-        }
+/// Adds the error of a letter. The most frequent errors come first.
+pub(crate) fn add_error(errors: &mut Vec<ValidationError>, id: JobId, said: impl Into<String>) {
+    let sample = clip(said.into(), SAID_BYTES);
+    let place_of = |message: &str| errors.iter().position(|error| error.message == message);
+    let mut message = masked(&sample);
+    let mut place = place_of(&message);
+    if place.is_none() && errors.len() >= MAX_ERRORS {
+        message = OTHERS.to_owned();
+        place = place_of(OTHERS);
     }
-
-    /// Returns the errors, most frequent first.
-    pub(crate) fn into_vec(self) -> Vec<ValidationError> {
-        let mut all: Vec<ValidationError> = self.0.into_values().collect();
-        all.sort_by_key(|error| std::cmp::Reverse(error.letters));
-        all
+    let place = place.unwrap_or(errors.len());
+    if place == errors.len() {
+        errors.push(ValidationError {
+            message,
+            sample,
+            letters: 0,
+            ids: Vec::new(),
+        });
     }
+    let error = &mut errors[place];
+    error.letters += 1;
+    if error.ids.len() < NAMED {
+        error.ids.push(id);
+    }
+    errors.sort_by_key(|error| std::cmp::Reverse(error.letters));
 }
 
 /// Replaces the numbers in a text by `?`.
@@ -80,13 +71,13 @@ mod tests {
 
     #[test]
     fn equal_errors_share_one_entry_up_to_the_limit() {
-        let mut errors = ValidationErrors::default();
+        let mut all = Vec::new();
         for id in 0..1000 {
-            errors.add(JobId::new(id), format!("order {} is over 100", 20 + id % 3));
+            let alike = format!("order {} is over 100", 20 + id % 3);
+            add_error(&mut all, JobId::new(id), alike);
             let different = "x".repeat(usize::try_from(id).expect("positive"));
-            errors.add(JobId::new(id), different);
+            add_error(&mut all, JobId::new(id), different);
         }
-        let all = errors.into_vec();
         assert_eq!(all.len(), MAX_ERRORS + 1);
         let first = (&*all[0].message, &*all[0].sample, all[0].letters);
         assert_eq!(first, ("order ? is over ?", "order 20 is over 100", 1000));

@@ -1,6 +1,5 @@
 //! The earlier payloads of an edited letter.
 
-use std::collections::HashSet;
 use std::time::SystemTime;
 
 use serde_json::value::RawValue;
@@ -59,10 +58,8 @@ impl Dlq<'_> {
         operator: &Operator,
     ) -> Result<Edited> {
         let editable = filter.within(&[LetterState::Open, LetterState::Quarantined]);
-        let (mut is_stopped, mut handled) = (false, HashSet::new());
-        let mut done = self.in_pages(&editable, PAGE, |done: &mut Edited, _, page| -> Taken {
-            handled.extend(page.iter().copied());
-            let restored: Vec<(JobId, u32, Option<i64>)> = self.db.ask_bulk().all(
+        let restore = |done: &mut Edited, _: &Json, page: &[JobId]| -> Taken {
+            let restored = self.db.ask_bulk().all(
                 "restore letters",
                 &sql::EDIT_LETTERS,
                 &[
@@ -76,22 +73,11 @@ impl Dlq<'_> {
                     &version,
                 ],
             )?;
-            if let Some((_, _, first)) = restored.first() {
-                done.audit = *first;
-            }
-            let restored: Vec<JobId> = restored.into_iter().map(|(id, ..)| id).collect();
-            let left = page.iter().filter(|id| !restored.contains(id));
-            done.skipped.extend(left);
-            done.edited.extend(restored);
-            let course = self.db.go_on(done.so_far());
-            is_stopped = course.is_break();
-            Ok(then(course, page.len()))
-        })?;
-        if !is_stopped {
-            let asked = filter.asked_ids().into_iter();
-            done.skipped
-                .extend(asked.filter(|id| !handled.contains(id)));
-        }
+            done.add(page, restored);
+            Ok(then(self.db.go_on(done.so_far()), page.len()))
+        };
+        let (mut done, missed) = self.in_pages(&editable, PAGE, restore)?;
+        done.skipped.extend(missed);
         Ok(done)
     }
 }

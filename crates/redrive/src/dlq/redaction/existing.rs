@@ -33,16 +33,18 @@ impl Redactions<'_> {
     fn each_page(self, filter: &LetterFilter, operator: Option<&Operator>) -> Result<u64> {
         let mut audit: Option<i64> = None;
         let dlq = Dlq { db: self.db };
-        dlq.in_pages(filter, PAGE, |done: &mut u64, parameter, page| -> Taken {
-            let (letters, first): (u64, Option<i64>) = self.db.ask_bulk().one(
-                "redact letters",
-                &sql::REDACT_LETTERS,
-                &[&page, parameter, &operator.is_none(), &operator, &audit],
-            )?;
-            audit = first;
-            *done += letters;
-            let goes_on = operator.is_none() || self.db.go_on((*done).into()).is_continue();
-            Ok(goes_on.then_some(page.len() as u64))
-        })
+        let (letters, _) =
+            dlq.in_pages(filter, PAGE, |done: &mut u64, parameter, page| -> Taken {
+                let (letters, first): (u64, Option<i64>) = self.db.ask_bulk().one(
+                    "redact letters",
+                    &sql::REDACT_LETTERS,
+                    &[&page, parameter, &operator.is_none(), &operator, &audit],
+                )?;
+                audit = first;
+                *done += letters;
+                let goes_on = operator.is_none() || self.db.go_on((*done).into()).is_continue();
+                Ok(goes_on.then_some(page.len() as u64))
+            })?;
+        Ok(letters)
     }
 }
