@@ -19,7 +19,6 @@ pub(crate) mod headers;
 pub(crate) mod wait;
 pub(crate) mod new_job;
 pub(crate) mod follow_up;
-pub(crate) mod decision;
 pub(crate) mod checkpoint;
 #[allow(
     clippy::module_inception,

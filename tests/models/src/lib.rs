@@ -54,7 +54,6 @@ mod library {
         pub(crate) mod wait;
         pub(crate) mod new_job;
         pub(crate) mod follow_up;
-        pub(crate) mod decision;
         pub(crate) mod checkpoint;
         pub(crate) mod job;
         pub(crate) mod sample;

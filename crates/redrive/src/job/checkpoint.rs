@@ -19,52 +19,39 @@ pub(crate) struct Checkpoints(Mutex<Buffer>);
 #[derive(Debug, Default)]
 struct Buffer {
     headers: BTreeMap<&'static str, String>,
-    /// Counts the changes.
-    version: u64,
-    /// The version that is stored.
-    stored: u64,
+    /// What the database has of them.
+    stored: Option<Json>,
 }
 
 impl Checkpoints {
     /// Replaces the checkpoint by this JSON text.
     pub(crate) fn save(&self, checkpoint: String) {
-        self.set(CHECKPOINT, checkpoint);
+        lock(&self.0).headers.insert(CHECKPOINT, checkpoint);
     }
 
     pub(crate) fn report(&self, fraction: f64, step: &str) {
-        self.set(PROGRESS, progress(fraction, step));
-    }
-
-    fn set(&self, header: &'static str, value: String) {
-        let mut buffer = lock(&self.0);
-        buffer.headers.insert(header, value);
-        buffer.version += 1;
+        let progress = progress(fraction, step);
+        lock(&self.0).headers.insert(PROGRESS, progress);
     }
 
     pub(crate) fn last(&self) -> Option<String> {
         lock(&self.0).headers.get(CHECKPOINT).cloned()
     }
 
-    /// Returns the headers to store, with their version; `None`: they are stored.
-    pub(crate) fn unstored(&self) -> Option<(u64, Json)> {
+    /// Returns the headers to store; `None`: they are stored.
+    pub(crate) fn unstored(&self) -> Option<Json> {
         let buffer = lock(&self.0);
-        if buffer.version == buffer.stored {
+        if buffer.headers.is_empty() {
             return None;
         }
         // Headers are strings, so they are valid JSON.
-        let headers = Json::of("the headers", &buffer.headers).ok()?;
-        Some((buffer.version, headers))
+        let headers = Json::of("the headers", &buffer.headers).ok();
+        headers.filter(|headers| buffer.stored.as_ref() != Some(headers))
     }
 
-    /// Returns the headers of the last checkpoint, unless they are stored.
-    pub(crate) fn headers(&self) -> Option<Json> {
-        self.unstored().map(|(_, headers)| headers)
-    }
-
-    /// Records that a version is stored.
-    pub(crate) fn stored(&self, version: u64) {
-        let mut buffer = lock(&self.0);
-        buffer.stored = buffer.stored.max(version);
+    /// Records that these headers are stored.
+    pub(crate) fn stored(&self, headers: Json) {
+        lock(&self.0).stored = Some(headers);
     }
 }
 
@@ -91,22 +78,19 @@ mod tests {
     #[test]
     fn only_changes_are_stored() {
         let checkpoints = Checkpoints::default();
-        let unstored = || {
-            let unstored = checkpoints.unstored();
-            unstored.map(|(version, headers)| (version, headers.as_str().to_owned()))
-        };
-        assert_eq!(unstored(), None);
+        assert_eq!(checkpoints.unstored(), None);
         checkpoints.save("[7]".to_owned());
-        let first = r#"{"redrive-checkpoint":"[7]"}"#.to_owned();
-        assert_eq!(unstored(), Some((1, first)));
+        let first = checkpoints.unstored().expect("the checkpoint");
+        assert_eq!(first.as_str(), r#"{"redrive-checkpoint":"[7]"}"#);
 
         // A change during the write is stored by the next one.
         checkpoints.report(0.4, "page 7");
-        checkpoints.stored(1);
-        let both = r#"{"redrive-checkpoint":"[7]","redrive-progress":"40 % page 7"}"#;
-        assert_eq!(unstored(), Some((2, both.to_owned())));
-        checkpoints.stored(2);
-        assert_eq!(unstored(), None);
+        checkpoints.stored(first);
+        let both = checkpoints.unstored().expect("the progress");
+        let expected = r#"{"redrive-checkpoint":"[7]","redrive-progress":"40 % page 7"}"#;
+        assert_eq!(both.as_str(), expected);
+        checkpoints.stored(both);
+        assert_eq!(checkpoints.unstored(), None);
         assert_eq!(checkpoints.last().as_deref(), Some("[7]"));
     }
 

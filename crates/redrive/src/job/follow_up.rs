@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::job::name;
 use crate::job::new_job::NewJob;
 use crate::job::payload::{Payload, read};
-use crate::sync::{Mutex, lock};
 
 /// The maximum number of follow-ups of a job: 100.
 pub const MAX_FOLLOW_UPS: usize = 100;
@@ -65,50 +64,39 @@ impl FollowUp {
     fn bytes(&self) -> usize {
         self.job.payload.as_str().len()
     }
-}
 
-/// The follow-ups that a handler has added so far, in the order of the calls.
-#[derive(Debug, Default)]
-pub(crate) struct FollowUps(Mutex<Vec<FollowUp>>);
-
-impl FollowUps {
-    /// Adds a follow-up, unless it is invalid or there are too many.
-    pub(crate) fn add(&self, queue: &Arc<str>, job: NewJob) -> Result<()> {
+    pub(crate) fn new(queue: &Arc<str>, job: NewJob) -> Result<FollowUp> {
         name::check("queue", queue)?;
         job.check(queue)?;
-        let follow_up = FollowUp {
+        Ok(FollowUp {
             queue: Arc::clone(queue),
             job,
-        };
-        let mut added = lock(&self.0);
+        })
+    }
+
+    /// Adds it to those of a job, unless there are too many.
+    pub(crate) fn add_to(self, added: &mut Vec<FollowUp>) -> Result<()> {
         if added.len() >= MAX_FOLLOW_UPS {
             return Err(Error::invalid(format!(
                 "the job has {MAX_FOLLOW_UPS} follow-ups, which is the limit; let one of them \
                  enqueue the others"
             )));
         }
-        let bytes = added.iter().map(FollowUp::bytes).sum::<usize>() + follow_up.bytes();
+        let bytes = added.iter().map(FollowUp::bytes).sum::<usize>() + self.bytes();
         if bytes > MAX_FOLLOW_UP_BYTES {
             return Err(Error::invalid(format!(
                 "the payloads of the follow-ups are {bytes} bytes; the limit is {MAX_FOLLOW_UP_BYTES}"
             )));
         }
-        added.push(follow_up);
+        added.push(self);
         Ok(())
-    }
-
-    pub(crate) fn list(&self) -> Vec<FollowUp> {
-        lock(&self.0).clone()
-    }
-
-    pub(crate) fn take(&self) -> Vec<FollowUp> {
-        std::mem::take(&mut lock(&self.0))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::job::Job;
 
     fn job(payload: &str) -> NewJob {
         NewJob::raw("k", payload).unwrap()
@@ -123,13 +111,13 @@ mod tests {
             (MAX_FOLLOW_UPS, "1", "q", job("1"), "has 100 follow-ups"),
             (4, &*large, "q", job("1"), "are 4194305 bytes"),
         ] {
-            let follow_ups = FollowUps::default();
+            let of = Job::sample(());
             for _ in 0..count {
-                follow_ups.add(&"q".into(), job(before)).unwrap();
+                of.then(job(before)).unwrap();
             }
-            let error = follow_ups.add(&queue.into(), last).unwrap_err();
+            let error = of.then_in_queue(queue, last).unwrap_err();
             error.assert_invalid(why);
-            assert_eq!(follow_ups.take().len(), count);
+            assert_eq!(of.follow_ups().len(), count);
         }
     }
 }

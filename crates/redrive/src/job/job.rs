@@ -10,13 +10,13 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 use crate::job::checkpoint::Checkpoints;
 use crate::job::deciding_error::JobCancelled;
-use crate::job::decision::LastDecision;
-use crate::job::follow_up::{FollowUp, FollowUps};
+use crate::job::failure::Failure;
+use crate::job::follow_up::FollowUp;
 use crate::job::headers::Headers;
 use crate::job::id::ids;
 use crate::job::new_job::NewJob;
-use crate::sync::Instant;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Instant, Mutex, lock};
 
 ids! {
     /// The id of a job, and of the letter it may become.
@@ -36,10 +36,10 @@ pub(crate) struct Signal {
     pub(crate) by_stop: AtomicBool,
     /// The checkpoints that the handler saved for a later attempt.
     pub(crate) checkpoints: Checkpoints,
-    /// The follow-ups that the handler has added.
-    pub(crate) follow_ups: FollowUps,
-    /// The decision of the handler of a batch about the job.
-    pub(crate) decision: LastDecision,
+    /// The follow-ups that the handler has added so far, in the order of the calls.
+    pub(crate) follow_ups: Mutex<Vec<FollowUp>>,
+    /// The last decision of the handler of a batch about the job. It may change until the batch ends.
+    pub(crate) decision: Mutex<Option<Box<std::result::Result<(), Failure>>>>,
     /// The transaction of the handler, if it settles its job in one.
     pub(crate) transaction: OnceLock<OpenTransaction>,
 }
@@ -327,12 +327,12 @@ impl<P> Job<P> {
 
     fn follow(&self, queue: &Arc<str>, mut job: NewJob) -> Result<()> {
         job.headers.continue_trace(&self.meta.headers);
-        self.signal.follow_ups.add(queue, job)
+        FollowUp::new(queue, job)?.add_to(&mut lock(&self.signal.follow_ups))
     }
 
     /// Returns the follow-ups that the handler has added so far, in the order of the calls.
     pub fn follow_ups(&self) -> Vec<FollowUp> {
-        self.signal.follow_ups.list()
+        lock(&self.signal.follow_ups).clone()
     }
 
     /// Returns whether the handler should end soon: the deadline passed, an operator cancelled the

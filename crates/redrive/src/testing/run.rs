@@ -191,7 +191,7 @@ fn run(
             let backoff = Backoff::default();
             let at = JudgeContext::of(&meta, options.backoff_or(&backoff), 0.5);
             let end = end.map_err(|outcome| options.ruled(outcome, false));
-            let judged = done().judged(end, &at, || signal.checkpoints.headers());
+            let judged = done().judged(end, &at, || signal.checkpoints.unstored());
             let all = slice::from_ref(&judged);
             settle_in(transaction, identity, all, Repeat::First)?;
             judged

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::job::disposition::Disposition;
 use crate::job::failure::Failure;
 use crate::job::job::Job;
+use crate::sync::lock;
 use crate::worker::limits;
 
 /// Settings for the batches of one kind; see [`WorkerBuilder::handle_batch`](crate::WorkerBuilder::handle_batch).
@@ -82,7 +83,7 @@ impl<P> BatchJob<P> {
     ///
     /// If the batch exceeds its deadline, the job has the follow-ups that were added until then.
     pub fn done(&self) {
-        self.0.signal.decision.set(Ok(()));
+        *lock(&self.0.signal.decision) = Some(Box::new(Ok(())));
     }
 
     /// Returns what the handler has decided about the job so far, for tests. `None`: the end of the batch
@@ -109,14 +110,15 @@ impl<P> BatchJob<P> {
     /// assert_eq!(decisions, [Some(Ok(())), Some(Err(Decision::Reject)), None]);
     /// ```
     pub fn decision(&self) -> Option<Result<(), Disposition>> {
-        self.0.signal.decision.disposition()
+        let last = lock(&self.0.signal.decision).clone()?;
+        Some(last.map_err(|failure| failure.decision()))
     }
 
     /// Decides that the attempt of this job failed. The other jobs are not affected.
     ///
     /// Takes a [`Failure`] or any error, which asks for a retry.
     pub fn fail(&self, failure: impl Into<Failure>) {
-        self.0.signal.decision.set(Err(failure.into()));
+        *lock(&self.0.signal.decision) = Some(Box::new(Err(failure.into())));
     }
 }
 

@@ -7,6 +7,7 @@ use crate::job::job::Signal;
 use crate::job::payload::{Payload, read};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::ClaimedJob;
+use crate::sync::lock;
 use crate::worker::batch::{Batch, BatchJob, BatchOptions};
 use crate::worker::handlers::{BatchCall, Call, Handler, HandlerOptions, JobEnd, decided, decode};
 
@@ -51,7 +52,7 @@ fn run<P>(batch: Batch<P>, function: impl Fn(&Batch<P>) -> Result<(), Failure>) 
     let of_batch = dropped.and(ran);
     // What the handler said about a job or, if it said nothing, how the batch ended.
     let end = |signal: Arc<Signal>| {
-        let undecided = || of_batch.clone().map(|()| signal.follow_ups.list());
+        let undecided = || of_batch.clone().map(|()| lock(&signal.follow_ups).clone());
         decided(&signal).unwrap_or_else(undecided)
     };
     signals.into_iter().map(end).collect()

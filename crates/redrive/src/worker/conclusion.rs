@@ -4,8 +4,8 @@ use crate::job::death_cause::DeathCause;
 use crate::pipeline::judge::{JudgeContext, Verdict};
 use crate::pipeline::outcome::{FailedBy, Outcome};
 use crate::pipeline::settlement::Settlement;
-use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
+use crate::sync::Instant;
 use crate::worker::breaker_state::{AttemptEnd, BreakerReport};
 use crate::worker::handlers::JobEnd;
 use crate::worker::observer;
@@ -47,7 +47,7 @@ pub(crate) fn conclude(
         ..JudgeContext::of(meta, backoff, fastrand::f64())
     };
     let done = Settlement::done(running.lease, meta, ran, run.keep_done, now);
-    let settlement = done.judged(end, &at, || running.signal.checkpoints.headers());
+    let settlement = done.judged(end, &at, || running.signal.checkpoints.unstored());
     let counts = matches!(settlement.verdict, Verdict::Dead(cause) if counts_as_flood(cause));
     let flooded = counts.then(|| breakers.note_letter(now)).flatten();
     if let Some(observer) = &state.config.hooks.observer {

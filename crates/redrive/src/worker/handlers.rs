@@ -1,6 +1,7 @@
 //! Handlers and their options. Erases the types of payloads.
 
 use std::error::Error as StdError;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::job::setters::setters;
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::outcome::{FailedBy, Outcome};
-use crate::sync::Transaction;
+use crate::sync::{Transaction, lock};
 use crate::worker::batch::BatchOptions;
 
 /// Settings for the jobs of one kind. Each defaults to that of the payload's type, or else of the worker.
@@ -233,9 +234,9 @@ pub(crate) type JobEnd = Result<Vec<FollowUp>, Outcome>;
 
 /// Returns the end of a job of a batch that the handler has decided about.
 pub(crate) fn decided(signal: &Signal) -> Option<JobEnd> {
-    let decision = signal.decision.last()?;
+    let decision = lock(&signal.decision).clone()?;
     // They stay, because the batch may still run.
-    let follow_ups = |()| signal.follow_ups.list();
+    let follow_ups = |()| lock(&signal.follow_ups).clone();
     Some(decision.map(follow_ups).map_err(Outcome::from))
 }
 
@@ -283,7 +284,7 @@ where
 fn run_decoded<P>(job: Job<P>, handler: impl FnOnce(&Job<P>) -> Result<(), Failure>) -> JobEnd {
     let ran = run_handler(|| {
         handler(&job)?;
-        Ok(job.signal.follow_ups.take())
+        Ok(mem::take(&mut *lock(&job.signal.follow_ups)))
     });
     // A panic in Drop counts as a panic of the handler. Beside one of the handler, it would end the process.
     let dropped = run_handler(|| {

@@ -148,11 +148,11 @@ impl Renewer<'_> {
             .call("store checkpoints", timeout, move |session| {
                 let checkpoints: Vec<_> = unstored
                     .iter()
-                    .map(|(running, (_, headers))| (running.lease, running.meta.id, headers))
+                    .map(|(running, headers)| (running.lease, running.meta.id, headers))
                     .collect();
                 store_soon(session, &checkpoints)?;
-                for (running, (version, _)) in &unstored {
-                    running.signal.checkpoints.stored(*version);
+                for (running, headers) in unstored {
+                    running.signal.checkpoints.stored(headers);
                 }
                 Ok(())
             })
