@@ -40,20 +40,13 @@ impl CronLine {
     pub(crate) fn parse(line: &str) -> Result<CronLine> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let text = fields.join(" ");
-        let parsed = parse(&text);
         let shown = text.escape_debug();
-        let (at, what) = match (parsed, fields.len()) {
-            (Ok(cron), 1) if text.starts_with('@') => {
+        let (at, what) = match (parse(&text), fields.len()) {
+            (Ok(cron), 1 | 5 | 6) if !text.split([',', ' ']).any(str::is_empty) => {
+                let time = &fields[..fields.len().saturating_sub(3)];
+                let has_step = time.iter().any(|field| field.contains(['*', '/']));
                 return Ok(CronLine {
-                    is_fixed_time: !cron.pattern.hours.from_wildcard,
-                    text,
-                    cron,
-                });
-            }
-            (Ok(cron), 5 | 6) if !text.split([',', ' ']).any(str::is_empty) => {
-                let time = &fields[..fields.len() - 3];
-                return Ok(CronLine {
-                    is_fixed_time: !time.iter().any(|field| field.contains(['*', '/'])),
+                    is_fixed_time: !has_step && !text.eq_ignore_ascii_case("@hourly"),
                     text,
                     cron,
                 });

@@ -1,5 +1,6 @@
 //! Sets, changes and triggers schedules.
 
+use std::iter;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
@@ -75,7 +76,7 @@ impl Schedules<'_> {
     ///
     /// # Errors
     /// *Invalid* if there is neither a job nor a policy or it is invalid, the schedule of that name
-    /// has the other one, or the cron line has no time before the year 3000; otherwise if the database fails.
+    /// has the other one, or the cron line has no next time; otherwise if the database fails.
     pub fn set(&self, schedule: &Schedule, operator: &Operator) -> Result<ScheduleChange> {
         let action = schedule.checked()?;
         let doing = format!("set the schedule `{}`", schedule.name);
@@ -125,7 +126,7 @@ impl Schedules<'_> {
     /// Returns the next `count` ticks of a schedule, at most 1,000, as if it were set now. Writes nothing.
     ///
     /// # Errors
-    /// *Invalid* if the cron line has no time before the year 3000; otherwise if the database does not answer.
+    /// *Invalid* if the cron line has no next time; otherwise if the database does not answer.
     pub fn preview(&self, schedule: &Schedule, count: usize) -> Result<Vec<SystemTime>> {
         self.ticks(schedule, count.min(1000))
     }
@@ -193,18 +194,13 @@ impl Schedules<'_> {
             &sql::SCHEDULE_CLOCK,
             &[&schedule.name, &cron, &zone, &every],
         )?;
-        let mut next = match kept {
-            Some(kept) => kept,
-            None => schedule.rhythm.next_after(start, start)?,
-        };
-        let mut ticks = Vec::with_capacity(count);
-        while ticks.len() < count {
-            ticks.push(next.into());
-            if ticks.len() < count {
-                next = schedule.rhythm.next_after(next, next)?;
-            }
-        }
-        Ok(ticks)
+        let next_after = |tick| schedule.rhythm.next_after(tick, tick);
+        let first = kept.map_or_else(|| next_after(start), Ok);
+        let ticks = iter::successors(Some(first), |last| Some(next_after(*last.as_ref().ok()?)));
+        ticks
+            .take(count)
+            .map(|tick| tick.map(SystemTime::from))
+            .collect()
     }
 }
 

@@ -51,23 +51,18 @@ pub(crate) fn plan(
     first: Timestamp,
     now: Timestamp,
 ) -> Result<Plan> {
-    let (most, max_age) = match policy {
-        Missed::Skip => (1, MISSED_AFTER),
-        // The latest, of any age.
-        Missed::Once => (1, MAX_AGE),
-        Missed::All => (MAX_TICKS, MAX_AGE),
-    };
     let (mut missed, next) = dues(rhythm, first, now)?;
-    let is_old = |tick: &Timestamp| {
-        let age = now.as_microsecond() - tick.as_microsecond();
-        age > micros(max_age)
+    let newest = |count| missed.len().saturating_sub(count);
+    let since = |age| {
+        let start = now.as_microsecond() - micros(age);
+        missed.partition_point(|tick| tick.as_microsecond() < start)
     };
-    let oldest = missed.partition_point(is_old);
-    let oldest = match policy {
-        Missed::Skip => oldest,
-        Missed::Once | Missed::All => oldest.min(missed.len().saturating_sub(1)),
+    let first = match policy {
+        Missed::Skip => since(MISSED_AFTER).max(newest(1)),
+        Missed::Once => newest(1),
+        Missed::All => since(MAX_AGE).clamp(newest(MAX_TICKS), newest(1)),
     };
-    let run = missed.split_off(oldest.max(missed.len().saturating_sub(most)));
+    let run = missed.split_off(first);
     Ok(Plan {
         run,
         missed: missed.len() as u64,

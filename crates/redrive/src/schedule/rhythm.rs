@@ -15,8 +15,6 @@ use crate::schedule::zone;
 pub const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest interval: 366 days.
 pub const MAX_INTERVAL: Duration = Duration::from_hours(366 * 24);
-/// The seconds of the year 3000, before which the database stores times.
-const TOO_LATE: i64 = 32_503_680_000;
 
 /// When a schedule ticks.
 #[derive(Clone, Debug)]
@@ -70,7 +68,7 @@ impl Rhythm {
     /// them.
     ///
     /// # Errors
-    /// *Invalid* if there is none before the year 3000.
+    /// *Invalid* if there is none.
     pub(crate) fn next_after(&self, tick: Timestamp, after: Timestamp) -> Result<Timestamp> {
         let next = match self {
             Rhythm::Cron { line, zone } => line.next_after(after, zone),
@@ -81,8 +79,7 @@ impl Rhythm {
                 tick.checked_add(SignedDuration::from_micros(ahead)).ok()
             }
         };
-        next.filter(|next| next.as_second() < TOO_LATE)
-            .ok_or_else(|| Error::invalid("the schedule has no time before the year 3000"))
+        next.ok_or_else(|| Error::invalid("the schedule has no next time"))
     }
 }
 

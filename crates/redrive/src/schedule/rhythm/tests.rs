@@ -43,11 +43,11 @@ fn intervals_out_of_range_are_rejected() {
 }
 
 #[test]
-fn a_rhythm_without_a_time_before_the_year_3000_is_rejected() {
+fn a_rhythm_without_a_next_time_is_rejected() {
     let start = at("2026-01-01T00:00:00Z");
     let never = cron("0 0 30 2 *", "UTC").next_after(Timestamp::UNIX_EPOCH, start);
     let error = never.expect_err("30 February").to_string();
-    assert!(error.contains("no time before the year 3000"), "{error}");
+    assert!(error.contains("no next time"), "{error}");
     let leap = cron("0 0 29 2 *", "UTC").next_after(start, start);
     assert_eq!(leap.expect("leap"), at("2028-02-29T00:00:00Z"));
 }
