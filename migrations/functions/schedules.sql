@@ -143,18 +143,20 @@ AS $$
 $$;
 
 -- Enqueues the jobs of these ticks, writes their history and counts them. With the overlap `skip`, the job holds a
--- unique key while it is live, and a tick is skipped while another job holds it. Returns the ids of the new jobs.
-CREATE OR REPLACE FUNCTION redrive.run_ticks(due redrive.schedules, ticks timestamptz[], outcome text) RETURNS bigint[]
+-- unique key while it is live, and a tick is skipped while another job holds it. Returns the ids of the new jobs, and the
+-- new or live job of the last tick.
+CREATE OR REPLACE FUNCTION redrive.run_ticks(
+    due redrive.schedules, ticks timestamptz[], outcome text, OUT new_ids bigint[], OUT live_id bigint
+)
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     lock_key CONSTANT text := CASE due.overlap WHEN 'skip' THEN
         'redrive-schedule:' || CASE WHEN octet_length(due.name) <= 150 THEN due.name ELSE md5(due.name) END END;
-    new_ids bigint[] := '{}';
     tick_at timestamptz;
     new_id  bigint;
-    live_id bigint;
 BEGIN
+    new_ids := '{}';
     FOREACH tick_at IN ARRAY run_ticks.ticks LOOP
         new_id := nextval('redrive.job_id');
         live_id := new_id;
@@ -180,7 +182,6 @@ BEGIN
     IF cardinality(new_ids) > 0 THEN
         PERFORM redrive.wake(due.queue);
     END IF;
-    RETURN new_ids;
 END
 $$;
 
@@ -222,7 +223,7 @@ BEGIN
         WHERE due.queue IS NOT NULL;
     END IF;
     IF due.policy IS NULL THEN
-        jobs := redrive.run_ticks(due, tick_schedule.ticks, 'fired');
+        SELECT r.new_ids INTO jobs FROM redrive.run_ticks(due, tick_schedule.ticks, 'fired') r;
     ELSIF cardinality(ticks) > 0 THEN
         letters := redrive.run_policy(due, ticks[cardinality(ticks)], 'fired');
     END IF;
@@ -251,13 +252,8 @@ BEGIN
         PERFORM redrive.check_protections(redrive.filter_values(found_row.policy #> '{letters,queue}'));
         letters := redrive.run_policy(found_row, triggered_at, 'triggered', person, reason);
     ELSE
-        PERFORM redrive.run_ticks(found_row, ARRAY[triggered_at], 'triggered');
-        -- The latest tick may be one of another session.
-        SELECT t.job_id, t.outcome = 'triggered' INTO job_id, is_new
-        FROM redrive.schedule_ticks t
-        WHERE t.schedule = found_row.name AND t.tick_at = triggered_at
-        ORDER BY t.id DESC
-        LIMIT 1;
+        SELECT r.live_id, r.new_ids <> '{}' INTO job_id, is_new
+        FROM redrive.run_ticks(found_row, ARRAY[triggered_at], 'triggered') r;
     END IF;
     PERFORM redrive.record_act(
         -- The record of a policy counts its letters.
