@@ -6,11 +6,6 @@ use serde_json::{Map, Value, json};
 use crate::dlq::filter::moment;
 use crate::dlq::letter::Letter;
 
-/// The members: columns of the letter, whose values the database checks, and whether it had captured bytes besides its
-/// payload.
-const MEMBERS: &str = "state cause seen priority attempts earlier_attempts max_attempts generation crashes deaths \
-                       alike failed_redrives enqueued_at died_at worker_id host version pid unique_key failure_key \
-                       redacted history events has_raw";
 /// The greatest count that an import takes.
 const MAX_COUNT: u64 = 1_000_000_000;
 
@@ -19,16 +14,8 @@ const MAX_COUNT: u64 = 1_000_000_000;
 ///
 /// It is serialized as the member `letter` of an exported line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Map<String, Value>")]
+#[serde(transparent)]
 pub struct LetterPast(Map<String, Value>);
-
-/// Leaves out the members of a newer version.
-impl From<Map<String, Value>> for LetterPast {
-    fn from(mut past: Map<String, Value>) -> LetterPast {
-        past.retain(|name, _| MEMBERS.split(' ').any(|member| member == name));
-        LetterPast(past)
-    }
-}
 
 impl LetterPast {
     /// Returns the past of a letter.
