@@ -72,15 +72,17 @@ END
 $$;
 
 -- Counts the letters that match a filter by a property: a key of filters that takes words or numbers, such as `class`, or
--- `payload`, where `path` is the place of the value. NULL counts the letters without a value. At most 10,000 values.
+-- `payload`, where `path` is the place of the value, as a jsonpath. NULL counts the letters without a value. At most 10,000 values.
 -- Index: an index that fits the filter; the count reads every matching letter.
-CREATE OR REPLACE FUNCTION redrive.count_letters_by(filter jsonb, property text, path text[] DEFAULT NULL)
+CREATE OR REPLACE FUNCTION redrive.count_letters_by(filter jsonb, property text, path text DEFAULT '$')
     RETURNS TABLE (value text, letters bigint, first_at timestamptz, last_at timestamptz)
     LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
     expression text := (
-        SELECT CASE k.takes WHEN 'path' THEN 'redrive.payload_value(redrive.readable_payload(' || k.compared || ') #> $2)' ELSE k.compared END
+        SELECT CASE k.takes
+            WHEN 'path' THEN format('redrive.payload_value(jsonb_path_query_first(redrive.readable_payload(%s), $2::jsonpath, ''{}'', true))', k.compared)
+            ELSE k.compared END
         FROM redrive.filter_keys('letters') k
         WHERE k.key = property AND k.takes IN ('text', 'texts', 'words', 'integers', 'path'));
 BEGIN

@@ -209,7 +209,7 @@ functions {
     CHANGE_RUN = change_run(bigint, text, text, text);
     CLOSE_BREAKER = close_breaker(text, text, text);
     COUNT_LETTERS = count_letters(jsonb, boolean);
-    COUNT_LETTERS_BY = count_letters_by(jsonb, text, [text]);
+    COUNT_LETTERS_BY = count_letters_by(jsonb, text, text);
     CHANGE_GROUP = change_group(bigint, text, text, text, text, text);
     DELETE_ARCHIVED = delete_archived(jsonb, bigint, text, text, bigint);
     DIVERT = divert(text, [text], bigint);

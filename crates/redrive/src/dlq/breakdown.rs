@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use crate::dlq::filter::{PayloadPath, payload_path};
+use crate::dlq::filter::PayloadPath;
 use crate::dlq::prelude::*;
 
 row! {
@@ -31,20 +31,14 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* if there is no such property, or the filter is invalid; otherwise if the database fails.
     pub fn count_by(&self, filter: &LetterFilter, property: &str) -> Result<Vec<PropertyCount>> {
-        let path = match property {
-            "payload" => Some(""),
-            property => payload_path(property),
-        };
-        let path = path.map(PayloadPath::parse).transpose()?;
-        let field = path.as_ref().map_or(property, |_| "payload");
+        let path = PayloadPath::parse(property).map_err(|why| {
+            Error::invalid(format!("the property `{}` {why}", property.escape_debug()))
+        })?;
+        let property = path.as_ref().map_or(property, |_| "payload");
         self.db.ask_bulk().all(
             "count letters",
             &sql::COUNT_LETTERS_BY,
-            &[
-                &filter.whole()?,
-                &field,
-                &path.as_ref().map(PayloadPath::names),
-            ],
+            &[&filter.whole()?, &property, &path.map(|path| path.jsonpath)],
         )
     }
 }

@@ -24,10 +24,9 @@ pub use fields::filter_keys;
 pub use moment::parse_moment;
 pub use payload::Comparison;
 pub(in crate::dlq) use payload::PayloadPath;
-pub(in crate::dlq) use syntax::payload_path;
 
-use payload::{PayloadCondition, predicate};
-use syntax::one_condition;
+use conditions::wrong;
+use payload::PayloadCondition;
 
 /// Selects dead letters. An empty filter selects all of them; each method narrows it.
 ///
@@ -101,17 +100,20 @@ impl<F: Fields> Filter<F> {
     /// ```
     ///
     /// # Errors
-    /// *Invalid* if the path does not parse, or if the value is a list, an object or
-    /// contains NUL.
+    /// *Invalid* if the path does not parse, or if the value is a list or an object.
     pub fn payload(
         mut self,
         path: &str,
         comparison: Comparison,
         value: impl Into<Value>,
     ) -> Result<Filter<F>> {
+        let dot = if path.starts_with('[') { "" } else { "." };
         let value: Value = value.into();
-        let condition = PayloadCondition::new(path, comparison, value.to_string())?;
-        self.payload.push(condition);
+        let value = value.to_string();
+        let place = PayloadPath::read(&format!("{dot}{path}"));
+        let condition = place.and_then(|place| PayloadCondition::new(&place, comparison, &value));
+        self.payload
+            .push(condition.map_err(|why| wrong(path, &why))?);
         Ok(self)
     }
 
@@ -132,7 +134,7 @@ impl<F: Fields> Filter<F> {
     /// *Invalid* if the text is not a condition, and the message lists the conditions; or if the filter has it already.
     /// Conditions on the payload may repeat.
     pub fn condition(mut self, text: &str) -> Result<Filter<F>> {
-        one_condition(text, |condition| self.read(condition))?;
+        self.read(text.trim())?;
         Ok(self)
     }
 
@@ -152,8 +154,14 @@ impl<F: Fields> Filter<F> {
     /// Returns the filter as a parameter of a statement that reads. It may have any number of ids.
     pub(crate) fn parameter(&self) -> Result<Json> {
         let mut values = self.values.clone();
-        let payload = predicate(&self.payload).map(Value::from);
-        values.extend(payload.map(|payload| ("payload".to_owned(), payload)));
+        let predicates = self
+            .payload
+            .iter()
+            .map(|condition| format!("({})", condition.predicate));
+        let predicates: Vec<String> = predicates.collect();
+        if !predicates.is_empty() {
+            values.insert("payload".to_owned(), predicates.join(" && ").into());
+        }
         Json::large("the filter", &values)
     }
 

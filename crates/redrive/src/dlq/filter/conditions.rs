@@ -2,39 +2,50 @@
 
 use serde_json::{Map, Value};
 
-use crate::dlq::filter::field::Field;
-use crate::dlq::filter::fields::{fields, listed};
-use crate::dlq::filter::syntax::{parts, payload, payload_path};
+use crate::dlq::filter::fields::fields;
+use crate::dlq::filter::payload::{PayloadCondition, PayloadPath};
+use crate::dlq::filter::syntax::parts;
 use crate::dlq::filter::value::Trouble;
-use crate::dlq::filter::{Fields, Filter, LetterFields, LetterFilter};
+use crate::dlq::filter::{Fields, Filter, LetterFilter};
+use crate::error::{Error, Result};
 
 /// How many values of a stored condition are shown.
 const SHOWN: usize = 5;
 
 impl<F: Fields> Filter<F> {
     /// Parses one condition and adds it.
-    pub(super) fn read(&mut self, condition: &str) -> Result<(), Trouble> {
-        let known = listed(F::OF);
-        let (key, comparison, value) = parts(condition, &known)?;
-        if let Some(path) = payload_path(key) {
-            self.payload.push(payload(path, comparison, value)?);
+    pub(super) fn read(&mut self, condition: &str) -> Result<()> {
+        self.add(condition).map_err(|why| wrong(condition, &why))
+    }
+
+    fn add(&mut self, condition: &str) -> std::result::Result<(), Trouble> {
+        if condition.contains('\0') {
+            return Err("contains NUL".to_owned());
+        }
+        let known = || {
+            fields(F::OF)
+                .map(|field| field.example)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let (name, comparison, value) = parts(condition).ok_or_else(|| {
+            let known = known();
+            format!(
+                "has no operator such as `=`; quote values with blanks; expected one of {known}"
+            )
+        })?;
+        if let Some(path) = PayloadPath::parse(name)? {
+            self.payload
+                .push(PayloadCondition::read(&path, comparison, value)?);
             return Ok(());
         }
-        let field = fields(F::OF)
-            .find(|field| field.name == key)
-            .ok_or_else(|| {
-                let what = if key.is_empty() {
-                    "names no field"
-                } else {
-                    "has an unknown field"
-                };
-                format!("{what}; expected one of {known}")
-            })?;
+        let field = fields(F::OF).find(|field| field.name == name);
+        let field =
+            field.ok_or_else(|| format!("has an unknown field; expected one of {}", known()))?;
         for (key, value) in field.read(comparison, value)? {
             if self.values.insert(key, value).is_some() {
                 return Err(format!(
-                    "repeats `{}`; separate several values with commas",
-                    field.name
+                    "repeats `{name}`; separate several values with commas"
                 ));
             }
         }
@@ -43,16 +54,25 @@ impl<F: Fields> Filter<F> {
 
     /// Returns the conditions, each as text. Leaves out `after` and the limit.
     pub fn conditions(&self) -> Vec<String> {
+        let mut values = self.values.clone();
         let mut conditions = Vec::new();
         for field in fields(F::OF) {
             for key in field.keys() {
-                let value = self.values.get(&key.json).map(|value| field.written(value));
+                let value = values.remove(&key.json).map(|value| field.written(&value));
                 conditions.extend(value.map(|value| format!("{}{}{value}", field.name, key.sign)));
             }
         }
-        conditions.extend(self.payload.iter().map(ToString::to_string));
+        conditions.extend(self.payload.iter().map(|condition| condition.text.clone()));
+        // Of a filter that another version stored.
+        conditions.extend(values.iter().map(|(key, value)| format!("{key} {value}")));
         conditions
     }
+}
+
+/// Returns the error of a condition.
+pub(super) fn wrong(condition: &str, why: &str) -> Error {
+    let shown = condition.escape_debug();
+    Error::invalid(format!("the condition `{shown}` of the filter {why}"))
 }
 
 /// Returns the conditions of a filter of letters that a run, a policy or the audit stores as JSON, as text for people: of
@@ -71,14 +91,7 @@ pub fn stored_conditions(filter: &str) -> Vec<String> {
         values,
         ..LetterFilter::new()
     };
-    let mut conditions = stored.conditions();
-    let known: Vec<String> = fields(LetterFields::OF)
-        .flat_map(Field::keys)
-        .map(|key| key.json)
-        .collect();
-    let unknown = stored.values.iter().filter(|(key, _)| !known.contains(key));
-    conditions.extend(unknown.map(|(key, value)| format!("{key} {value}")));
-    conditions
+    stored.conditions()
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::dlq::filter::moment::moment;
+use crate::dlq::filter::moment::{self, parse_moment};
 use crate::dlq::filter::payload::Comparison;
-use crate::dlq::filter::value::{Trouble, number, one, range, several, written};
-use crate::error::Result;
+use crate::dlq::filter::value::{Trouble, number, one, several, written};
+use crate::error::Error;
 use crate::job::duration::{format_duration, parse_duration};
 use crate::job::milliseconds::milliseconds;
 
@@ -31,17 +31,12 @@ pub(crate) enum Kind {
     /// A text that the column contains.
     Part,
     Integers,
+    /// Some numbers, whose key in JSON this is, or a range.
+    Range(&'static str),
     /// The id of an audit record.
     Operation,
-    /// Some of the words that `read` accepts; `any`: all of them.
-    Words {
-        read: fn(&str) -> Result<&'static str>,
-        any: Option<fn() -> Vec<&'static str>>,
-    },
-    /// Some numbers, or a range.
-    Ids,
-    /// A range of numbers, within these.
-    Range(i64, i64),
+    /// Some of these words, or `any` of those.
+    Words(&'static [&'static str], &'static [&'static str]),
     Age,
     Moment,
     /// Conditions on values of the payload.
@@ -57,58 +52,48 @@ pub(crate) struct Key {
     pub(crate) takes: &'static str,
 }
 
-/// The values of some keys.
-type Values = Vec<(String, Value)>;
-
 impl Field {
     /// Returns the keys that the field sets, in the order in which they are written.
     pub(crate) fn keys(&self) -> Vec<Key> {
-        let ranged = [
-            ("*s", "=", "integers"),
-            ("*_from", ">=", "from"),
-            ("*_to", "<=", "to"),
-            ("*_not", "!=", "not"),
-        ];
-        let keys: &[(&str, &'static str, &'static str)] = match self.kind {
-            Kind::Text => &[("*", "=", "text")],
-            Kind::Texts => &[("*", "=", "texts")],
-            Kind::Part => &[("*", "~", "part")],
-            Kind::Integers => &[("*", "=", "integers")],
-            Kind::Operation => &[("*", "=", "operation")],
-            Kind::Words { .. } => &[("*", "=", "words")],
-            Kind::Ids => &ranged,
-            Kind::Range(..) => &ranged[1..],
-            Kind::Age => &[
+        let keys = match self.kind {
+            Kind::Text => vec![("*", "=", "text")],
+            Kind::Texts => vec![("*", "=", "texts")],
+            Kind::Part => vec![("*", "~", "part")],
+            Kind::Integers => vec![("*", "=", "integers")],
+            Kind::Range(list) => vec![
+                (list, "=", "integers"),
+                ("*_from", ">=", "from"),
+                ("*_to", "<=", "to"),
+                ("*_not", "!=", "not"),
+            ],
+            Kind::Operation => vec![("*", "=", "operation")],
+            Kind::Words(..) => vec![("*", "=", "words")],
+            Kind::Age => vec![
                 ("older_than_ms", ">", "older"),
                 ("newer_than_ms", "<", "newer"),
             ],
-            Kind::Moment => &[("*_from", ">=", "since"), ("*_to", "<", "before")],
-            Kind::Payload => &[("*", " ", "path")],
+            Kind::Moment => vec![("*_from", ">=", "since"), ("*_to", "<", "before")],
+            Kind::Payload => vec![("*", " ", "path")],
         };
-        let key = |&(json, sign, takes): &(&str, _, _)| Key {
+        let key = |(json, sign, takes): (&str, _, _)| Key {
             json: json.replace('*', self.name),
             sign,
             takes,
         };
-        keys.iter().map(key).collect()
+        keys.into_iter().map(key).collect()
     }
 
     /// Reads the values of the keys that a condition sets.
-    pub(crate) fn read(&self, comparison: Comparison, value: &str) -> Result<Values, Trouble> {
-        let is_list = comparison == Comparison::Equal && !value.contains("..");
-        let ends = if let Kind::Range(least, most) = self.kind {
-            Some((least, most))
-        } else {
-            (matches!(self.kind, Kind::Ids) && !is_list).then_some((i64::MIN, i64::MAX))
-        };
-        if let Some((least, most)) = ends {
-            let bounds = range(comparison, value, least, most)?.into_iter();
-            let key = |(end, bound)| (format!("{}_{end}", self.name), Value::from(bound));
-            return Ok(bounds.map(key).collect());
-        }
-        if matches!(self.kind, Kind::Payload) {
-            let path = "names no payload path; write payload.PATH, such as payload.customer.id=42";
-            return Err(path.to_owned());
+    pub(crate) fn read(
+        &self,
+        comparison: Comparison,
+        text: &str,
+    ) -> Result<Vec<(String, Value)>, Trouble> {
+        if let (Kind::Range(_), Comparison::Equal, Some((from, to))) =
+            (self.kind, comparison, text.split_once(".."))
+        {
+            let from = self.read(Comparison::AtLeast, from)?;
+            return Ok([from, self.read(Comparison::AtMost, to)?].concat());
         }
         let (keys, operator) = (self.keys(), comparison.as_str());
         // A moment is exact enough for `<` and `<=` to be the same.
@@ -118,37 +103,46 @@ impl Field {
             let write = write.join(" or ");
             return Err(format!("does not support `{operator}`; write {write}"));
         };
-        Ok(vec![(key.json.clone(), self.value(value)?)])
+        Ok(vec![(key.json.clone(), self.value(comparison, text)?)])
     }
 
     /// Reads the value of a key.
-    fn value(&self, text: &str) -> Result<Value, Trouble> {
-        Ok(match self.kind {
-            Kind::Text | Kind::Part => one(text)?.into(),
-            Kind::Texts => several(text)?.into(),
-            Kind::Operation => number(&one(text)?)?.into(),
-            Kind::Age => {
-                let age = parse_duration(&one(text)?).map_err(|_| {
-                    let shown = text.escape_debug();
-                    format!("compares with `{shown}`, which is not an age such as 90s, 5m or 1d12h")
-                })?;
-                milliseconds(age).into()
+    fn value(&self, comparison: Comparison, text: &str) -> Result<Value, Trouble> {
+        let wrong = |error: Error| format!("compares with `{}`: {error}", text.escape_debug());
+        Ok(match (self.kind, comparison) {
+            (Kind::Text | Kind::Part | Kind::Payload, _) => one(text)?.into(),
+            (Kind::Texts, _) => several(text)?.into(),
+            (Kind::Operation, _) | (Kind::Range(_), Comparison::AtLeast | Comparison::AtMost) => {
+                number(&one(text)?)?.into()
             }
-            Kind::Moment => read_moment(&one(text)?)?.into(),
-            Kind::Words { read, any } => match (&*several(text)?, any) {
-                ([word], Some(any)) if word == "any" => any().into(),
-                (words, _) => {
-                    let words: Result<Vec<&str>> = words.iter().map(|word| read(word)).collect();
-                    let or_any = any.map_or("", |_| ", or any");
-                    words
-                        .map_err(|error| format!("has an invalid value: {error}{or_any}"))?
-                        .into()
-                }
-            },
-            Kind::Integers | Kind::Ids | Kind::Range(..) | Kind::Payload => {
+            (Kind::Range(_), Comparison::Greater) => number(&one(text)?)?.saturating_add(1).into(),
+            (Kind::Range(_), Comparison::Less) => number(&one(text)?)?.saturating_sub(1).into(),
+            (Kind::Integers | Kind::Range(_), _) => {
                 let numbers = several(text)?;
                 let numbers = numbers.iter().map(|word| number(word));
                 numbers.collect::<Result<Value, Trouble>>()?
+            }
+            (Kind::Words(all, any), _) => match &*several(text)? {
+                [word] if word == "any" => any.into(),
+                words => match words.iter().find(|word| !all.contains(&&***word)) {
+                    None => words.into(),
+                    Some(word) => {
+                        let (shown, known) = (word.escape_debug(), all.join(", "));
+                        return Err(format!(
+                            "has no {} `{shown}`; expected one of {known}, or any",
+                            self.name
+                        ));
+                    }
+                },
+            },
+            (Kind::Age, _) => {
+                let age = parse_duration(&one(text)?).map(milliseconds);
+                age.map_err(wrong)?.into()
+            }
+            (Kind::Moment, _) => {
+                let moment = parse_moment(&one(text)?).map(moment::written);
+                let or_age = "; for an age, write age>2h";
+                moment.map_err(|error| wrong(error) + or_age)?.into()
             }
         })
     }
@@ -156,9 +150,7 @@ impl Field {
     /// Writes the value of a key as in a condition.
     pub(crate) fn written(&self, value: &Value) -> String {
         match (self.kind, value) {
-            (Kind::Words { any: Some(any), .. }, value) if *value == Value::from(any()) => {
-                "any".to_owned()
-            }
+            (Kind::Words(_, any), value) if *value == Value::from(any) => "any".to_owned(),
             (Kind::Age, Value::Number(age)) => {
                 format_duration(Duration::from_millis(age.as_u64().unwrap_or_default()))
             }
@@ -171,20 +163,4 @@ impl Field {
             (_, other) => other.to_string(),
         }
     }
-}
-
-/// Reads a time. An age is refused: `died>2h` could mean more than two hours ago or later than
-/// two hours ago.
-fn read_moment(text: &str) -> Result<String, Trouble> {
-    let shown = text.escape_debug();
-    if parse_duration(text).is_ok() {
-        return Err(format!(
-            "compares a time with an age; write age>{shown} for letters that died longer ago, age<{shown} for later ones"
-        ));
-    }
-    moment(text).ok_or_else(|| {
-        format!(
-            "compares with `{shown}`, which is not a time such as 2026-11-20 or 2026-11-20T10:00Z"
-        )
-    })
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use crate::dlq::filter::field::{Field, Key, Kind};
-use crate::dlq::filter::syntax::each_condition;
+use crate::dlq::filter::syntax::next_condition;
 use crate::dlq::filter::{Fields, Filter, JobFields, LetterFields, moment};
 use crate::dlq::id::{GroupId, RunId};
 use crate::dlq::state::LetterState;
@@ -38,7 +38,7 @@ arguments! {
     String: text => text;
     i64: number => number;
     i16: number => number;
-    u32: count => count.min(i32::MAX.unsigned_abs());
+    u32: count => count;
     JobId: id => id.get();
     GroupId: id => id.get();
     RunId: id => id.get();
@@ -78,8 +78,8 @@ macro_rules! fields {
         /// A time without `Z` or an offset is UTC. `id=5..10`, `id>=5` and `generation!=0` are ranges of numbers.
         /// The operators on the payload are `=` `!=` `<` `<=` `>` `>=`, and `~` for text that contains a text.
         ///
-        /// Commas separate several values of `class`, `group`, `cause`, `state`, `run` and `id`. A value with blanks or punctuation is quoted as in JSON. A
-        /// bare payload value that looks like a number, `true`, `false` or `null` has that type;
+        /// Commas separate several values of `class`, and several words or numbers. A value with blanks or punctuation
+        /// is quoted as in JSON. A bare payload value that looks like a number, `true`, `false` or `null` has that type;
         /// quoted, it is text.
         ///
         /// ```
@@ -96,8 +96,12 @@ macro_rules! fields {
             type Err = Error;
 
             fn from_str(text: &str) -> Result<Filter<F>> {
-                let mut filter = Filter::new();
-                each_condition(text, |condition| filter.read(condition))?;
+                let (mut filter, mut rest) = (Filter::new(), text.trim_start());
+                while !rest.is_empty() {
+                    let (condition, after) = next_condition(rest);
+                    filter.read(condition)?;
+                    rest = after.trim_start();
+                }
                 Ok(filter)
             }
         }
@@ -138,25 +142,10 @@ macro_rules! fields {
     };
 }
 
-const CAUSES: Kind = Kind::Words {
-    read: |word| word.parse().map(DeathCause::as_str),
-    any: None,
-};
-const LETTER_STATES: Kind = Kind::Words {
-    read: |word| word.parse().map(LetterState::as_str),
-    any: Some(|| LetterState::ALL.map(LetterState::as_str).to_vec()),
-};
-const JOB_STATES: Kind = Kind::Words {
-    read: |word| word.parse().map(JobState::as_str),
-    // A finished job is none of those that an operator looks for, unless he says so.
-    any: Some(|| {
-        let live = JobState::ALL
-            .into_iter()
-            .filter(|state| *state != JobState::Done);
-        live.map(JobState::as_str).collect()
-    }),
-};
-const COUNT: Kind = Kind::Range(0, i32::MAX as i64);
+const CAUSES: Kind = Kind::Words(&DeathCause::WORDS, &DeathCause::WORDS);
+const LETTER_STATES: Kind = Kind::Words(&LetterState::WORDS, &LetterState::WORDS);
+// A finished job is none of those that an operator looks for, unless he says so.
+const JOB_STATES: Kind = Kind::Words(&JobState::WORDS, &["ready", "delayed", "leased"]);
 
 fields! {
     "queue", Kind::Text, [letters.queue, jobs.queue], "queue=orders", "of this queue", {
@@ -185,19 +174,19 @@ fields! {
         state(in JobState) "state" "in this state. A bulk operation ignores leased and done jobs";
         states([JobState]) "state" "in one of these states";
     }
-    "id", Kind::Ids, [letters.id, jobs.id], "id=5..10", "with these ids", {
+    "id", Kind::Range("ids"), [letters.id, jobs.id], "id=5..10", "with these ids", {
         ids([JobId]) "ids" "with these ids";
         ids_from(JobId) "id_from" "with this id or a higher one";
         ids_until(JobId) "id_to" "with this id or a lower one";
     }
-    "priority", Kind::Range(i16::MIN as i64, i16::MAX as i64), [jobs.priority], "priority<0", "by priority", {
+    "priority", Kind::Range("priority"), [jobs.priority], "priority<0", "by priority", {
         priority_from(i16) "priority_from" "with this priority or a higher one";
         priority_to(i16) "priority_to" "with this priority or a lower one";
     }
-    "attempts", COUNT, [jobs.attempt], "attempts>=2", "by the attempts in this generation", {
+    "attempts", Kind::Range("attempts"), [jobs.attempt], "attempts>=2", "by the attempts in this generation", {
         attempts_from(u32) "attempts_from" "with at least this many attempts in this generation, including a running one";
     }
-    "generation", COUNT, [letters.generation, jobs.generation], "generation>=2", "that were redriven twice or more", {
+    "generation", Kind::Range("generation"), [letters.generation, jobs.generation], "generation>=2", "that were redriven twice or more", {
         generation_from(u32) "generation_from" "redriven at least this many times before";
         generation_to(u32) "generation_to" "redriven at most this many times before";
     }
@@ -241,12 +230,6 @@ pub(crate) fn fields(of: &'static str) -> impl Iterator<Item = &'static Field> {
     FIELDS
         .iter()
         .filter(move |field| field.columns.iter().any(|column| column.0 == of))
-}
-
-/// Returns an example of each condition on `letters` or on `jobs`, for an error message.
-pub(crate) fn listed(of: &'static str) -> String {
-    let examples: Vec<&str> = fields(of).map(|field| field.example).collect();
-    examples.join(", ")
 }
 
 /// Returns the file that gives the database the keys of filters.

@@ -14,26 +14,15 @@ use crate::error::{Error, Result};
 /// # Errors
 /// *Invalid* if the text is no such timestamp.
 pub fn parse_moment(text: &str) -> Result<SystemTime> {
-    let expected = "expected a time such as 2026-12-01T06:00 or 2026-12-01T07:00+01:00";
-    let timestamp = timestamp(text).ok_or_else(|| Error::invalid(expected))?;
-    Ok(timestamp.into())
-}
-
-/// Returns a timestamp, as [`parse_moment`] reads it, in UTC; `None`: the text is none.
-pub(in crate::dlq) fn moment(text: &str) -> Option<String> {
-    timestamp(text).map(|timestamp| timestamp.to_string())
-}
-
-fn timestamp(text: &str) -> Option<Timestamp> {
-    match text.parse() {
-        Ok(timestamp) => Some(timestamp),
+    let civil = || {
         // A time zone in brackets would be ignored.
-        Err(_) if text.contains('[') => None,
-        Err(_) => {
-            let civil: DateTime = text.parse().ok()?;
-            Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
-        }
-    }
+        let civil: Option<DateTime> = text.parse().ok().filter(|_| !text.contains('['));
+        Some(civil?.to_zoned(TimeZone::UTC).ok()?.timestamp())
+    };
+    let timestamp: Option<Timestamp> = text.parse().ok().or_else(civil);
+    timestamp.map(SystemTime::from).ok_or_else(|| {
+        Error::invalid("expected a time such as 2026-12-01T06:00 or 2026-12-01T07:00+01:00")
+    })
 }
 
 /// Writes a time to the microsecond, limited to the years before 10000.
@@ -63,8 +52,8 @@ mod tests {
             ),
             ("0001-01-01t00:00z", "0001-01-01T00:00:00Z"),
         ] {
-            assert_eq!(moment(text).as_deref(), Some(full), "{text}");
-            assert_eq!(moment(full).as_deref(), Some(full));
+            assert_eq!(parse_moment(text).map(written).expect(text), full);
+            assert_eq!(parse_moment(full).map(written).expect(full), full);
         }
     }
 
@@ -77,7 +66,9 @@ mod tests {
             "2026-11-20T10:00+99:00",
             "2026-11-20T10:00[Europe/Berlin]",
         ] {
-            assert_eq!(moment(text), None, "{text}");
+            parse_moment(text)
+                .expect_err(text)
+                .assert_invalid("a time such as");
         }
     }
 

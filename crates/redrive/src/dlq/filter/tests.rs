@@ -1,6 +1,5 @@
 //! The filter language: what it accepts, how it writes filters, and its errors.
 
-use super::syntax::MAX_BYTES;
 use super::*;
 
 /// Asserts that a text is written in this form, which reads back.
@@ -19,9 +18,9 @@ fn a_filter_is_written_in_one_form_that_reads_back() {
             "class=\"Timeout\",\"a, b\",\"\\\"\" state=any",
             "class=Timeout,\"a, b\",\"\\\"\" state=any",
         ),
-        ("id=5..10 id!=7", "id>=5 id<=10 id!=7"),
+        ("id=5..10 id!=7,9", "id>=5 id<=10 id!=7,9"),
         ("id>5 id<10", "id>=6 id<=9"),
-        ("generation=2", "generation>=2 generation<=2"),
+        ("generation=2,3", "generation=2,3"),
         ("age>90m age<1d", "age>1h30m age<1d"),
         (
             "died>2026-11-20 died<=2026-11-21",
@@ -50,32 +49,30 @@ fn an_invalid_condition_reports_itself_and_the_alternatives() {
     for (text, why) in [
         ("orders", "has no operator"),
         ("colour=red", "unknown field"),
-        ("=red", "names no field"),
+        ("=red", "unknown field"),
         ("queue>a", "write `queue=`"),
         ("queue=", "has no value"),
         ("queue=a queue=b", "repeats `queue`"),
         ("id>5 id=5..9", "repeats `id`"),
-        ("queue=\"a", "unclosed quotation mark"),
+        ("queue=\"a", "quotes that do not close"),
         ("queue=\"a\"b", "after its quotes"),
         ("queue=a\"b\"", "inside a value"),
-        ("queue=\"\\x\"", "invalid JSON string"),
-        ("queue=\"\\u0000\"", "NUL"),
+        ("queue=\"\\x\"", "not around a JSON string"),
+        ("queue=\"\\u0000\"", "without NUL"),
         ("queue=a\0", "NUL"),
         ("cause=bored", "expected one of exhausted"),
         ("state=dead", "or any"),
         ("id=x", "whole number"),
-        ("id=10..5", "before it begins"),
-        ("id~5", "=FROM..TO"),
-        ("generation=-1", "not between 0 and 2147483647"),
-        ("generation>2147483647", "matches nothing"),
+        ("id~5", "write `id=` or `id>=`"),
+        ("generation>x", "whole number"),
         ("died>2h", "write age>2h"),
         ("age=2h", "write `age>` or `age<`"),
-        ("age>2026-11-20", "not an age"),
-        ("died>yesterday", "not a time"),
-        ("payload=1", "payload.PATH"),
-        ("payload.a!1", "not followed by"),
-        ("payload.=1", "is empty"),
-        ("payload..a=1", "begins with a dot"),
+        ("age>2026-11-20", "expected a duration"),
+        ("died>yesterday", "expected a time"),
+        ("payloads=1", "unknown field"),
+        ("payload.a!1", "has no operator"),
+        ("payload.=1", "an empty name"),
+        ("payload..a=1", "an empty name"),
         ("payload.a..b=1", "an empty name"),
         ("payload.a[x]=1", "not a number"),
         ("payload.a[0=1", "without a `]`"),
@@ -88,12 +85,11 @@ fn an_invalid_condition_reports_itself_and_the_alternatives() {
     }
     for (text, why) in [
         ("died>2h", "expected one of queue=orders, kind="),
-        ("state=open", "unknown job state `open`"),
+        ("state=open", "has no state `open`"),
     ] {
         let error = text.parse::<JobFilter>().expect_err(text);
         error.assert_invalid(why);
     }
-    assert!("x".repeat(MAX_BYTES + 1).parse::<LetterFilter>().is_err());
 }
 
 #[test]

@@ -1,55 +1,57 @@
-//! Parses the values of conditions: text, numbers and ranges.
+//! Parses the values of conditions.
 
-use crate::dlq::filter::payload::{Comparison, end_of_quotes, is_bare, quoted};
+use serde_json::Deserializer;
+
+use crate::dlq::filter::payload::{is_bare, quoted};
 
 /// The reason why a condition does not parse.
 pub(super) type Trouble = String;
 
 /// Parses one value, quoted or bare.
 pub(super) fn one(text: &str) -> Result<String, Trouble> {
-    let value = if text.starts_with('"') {
-        unquoted(text)?
-    } else if text.contains('"') {
-        return Err("has a quotation mark inside a value; quote the whole value".to_owned());
-    } else {
-        text.to_owned()
-    };
-    if value.is_empty() {
-        return Err("has no value".to_owned());
+    match first(text, &[])? {
+        (value, "") => Ok(value),
+        _ => Err("has text after its quotes".to_owned()),
     }
-    Ok(value)
 }
 
 /// Parses values separated by commas.
 pub(super) fn several(text: &str) -> Result<Vec<String>, Trouble> {
-    let mut values = Vec::new();
-    let mut rest = text;
-    loop {
-        let end = match rest.starts_with('"') {
-            true => end_of_quotes(rest).ok_or("has an unclosed quotation mark")?,
-            false => rest.find(',').unwrap_or(rest.len()),
-        };
-        values.push(one(&rest[..end])?);
-        rest = match rest[end..].strip_prefix(',') {
-            Some(after) => after,
-            None if rest.len() == end => return Ok(values),
-            None => {
-                return Err("has text after its quotes; separate values with commas".to_owned());
-            }
-        };
+    let (value, mut rest) = first(text, &[','])?;
+    let mut values = vec![value];
+    while let Some(after) = rest.strip_prefix(',') {
+        let (value, after) = first(after, &[','])?;
+        values.push(value);
+        rest = after;
+    }
+    match rest {
+        "" => Ok(values),
+        _ => Err("has text after its quotes; separate values with commas".to_owned()),
     }
 }
 
-pub(super) fn unquoted(text: &str) -> Result<String, Trouble> {
-    match end_of_quotes(text) {
-        None => Err("has an unclosed quotation mark".to_owned()),
-        Some(end) if end < text.len() => Err("has text after its quotes".to_owned()),
-        Some(_) => match serde_json::from_str::<String>(text) {
-            Ok(value) if value.contains('\0') => Err("contains NUL".to_owned()),
-            Ok(value) => Ok(value),
-            Err(_) => Err("has quotes around an invalid JSON string".to_owned()),
-        },
+/// Parses the value at the start of a text, quoted or up to one of `ends`. Returns it with what follows.
+fn first<'a>(text: &'a str, ends: &[char]) -> Result<(String, &'a str), Trouble> {
+    if text.starts_with('"') {
+        return Ok(unquoted(text)?);
     }
+    match text.split_at(text.find(ends).unwrap_or(text.len())) {
+        ("", _) => Err("has no value".to_owned()),
+        (bare, _) if bare.contains('"') => {
+            Err("has a quotation mark inside a value; quote the whole value".to_owned())
+        }
+        (bare, rest) => Ok((bare.to_owned(), rest)),
+    }
+}
+
+/// Parses the quoted text at the start of a text. Returns it with what follows.
+pub(super) fn unquoted(text: &str) -> Result<(String, &str), &'static str> {
+    let mut strings = Deserializer::from_str(text).into_iter::<String>();
+    let value = strings.next().and_then(Result::ok);
+    let value = value.filter(|value| !value.contains('\0'));
+    let value =
+        value.ok_or("has quotes that do not close, or are not around a JSON string without NUL")?;
+    Ok((value, &text[strings.byte_offset()..]))
 }
 
 /// Parses an integer.
@@ -60,40 +62,6 @@ pub(super) fn number(text: &str) -> Result<i64, Trouble> {
             text.escape_debug()
         )
     })
-}
-
-/// Returns the ends of the range of numbers that satisfy the comparison: `from`, `to` or `not`.
-pub(super) fn range(
-    comparison: Comparison,
-    text: &str,
-    least: i64,
-    most: i64,
-) -> Result<Vec<(&'static str, i64)>, Trouble> {
-    let bounded = |text: &str| match number(text)? {
-        number if (least..=most).contains(&number) => Ok(number),
-        number => Err(format!(
-            "compares with {number}, which is not between {least} and {most}"
-        )),
-    };
-    if let (Comparison::Equal, Some((from, to))) = (comparison, text.split_once("..")) {
-        return match (bounded(from)?, bounded(to)?) {
-            (from, to) if from <= to => Ok(vec![("from", from), ("to", to)]),
-            (from, to) => Err(format!("ends at {to} before it begins at {from}")),
-        };
-    }
-    let number = bounded(text)?;
-    match comparison {
-        Comparison::Equal => Ok(vec![("from", number), ("to", number)]),
-        Comparison::NotEqual => Ok(vec![("not", number)]),
-        Comparison::AtLeast => Ok(vec![("from", number)]),
-        Comparison::AtMost => Ok(vec![("to", number)]),
-        Comparison::Greater if number < most => Ok(vec![("from", number + 1)]),
-        Comparison::Less if number > least => Ok(vec![("to", number - 1)]),
-        Comparison::Greater | Comparison::Less => Err("matches nothing".to_owned()),
-        Comparison::Contains => {
-            Err("does not support `~`; use =, =FROM..TO, !=, <, <=, > or >=".to_owned())
-        }
-    }
 }
 
 /// Writes a value, quoted if necessary.
