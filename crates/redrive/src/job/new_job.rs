@@ -164,14 +164,24 @@ impl NewJob {
     /// Checks the options for a queue. `new` and `raw` have checked the payload and the kind.
     pub(crate) fn check(&self, queue: &str) -> Result<()> {
         self.headers.check(self.version)?;
-        self.check_unique()?;
+        if let Some(key) = &self.unique_key {
+            check_key("unique key", key, MAX_UNIQUE_KEY_BYTES)?;
+        }
         if let Some(group) = &self.group {
             check_key("group", group, MAX_GROUP_BYTES)?;
         }
+        let window = self.unique_window;
+        let needs_key = self.until_started || self.replace.is_some() || window.is_some();
+        let window = window.unwrap_or(MAX_DELAY);
         let (kind, priority, attempts) = (&self.kind, self.priority, self.max_attempts);
         let (delay, time) = (self.delay, self.expires_in.unwrap_or(MAX_DELAY));
         let fault = if let Some(home) = self.home.filter(|home| *home != queue) {
             format!("jobs of kind `{kind}` belong to the queue `{home}`, not to `{queue}`")
+        } else if self.unique_key.is_none() && needs_key {
+            let options = "`until_started`, `replace` and `unique_window`";
+            format!("the job has no unique key; {options} need one")
+        } else if window.is_zero() || window > MAX_DELAY {
+            format!("the unique window is {window:?}; it must be 1 ms to 3650 days")
         } else if delay > MAX_DELAY {
             let days = delay.as_secs() / 86_400;
             format!("the delay is {days} days; the limit is 3650 days")

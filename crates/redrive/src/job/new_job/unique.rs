@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::{MAX_DELAY, MAX_UNIQUE_KEY_BYTES, NewJob, check_key};
-use crate::error::{Error, Result};
+use super::NewJob;
 use crate::job::milliseconds::milliseconds;
 use crate::job::setters::setters;
 use crate::job::words::words;
@@ -73,30 +72,5 @@ impl NewJob {
 
     pub(crate) fn window_ms(&self) -> Option<i64> {
         self.unique_window.map(milliseconds)
-    }
-
-    /// Checks the key and its options.
-    pub(super) fn check_unique(&self) -> Result<()> {
-        match &self.unique_key {
-            Some(key) => check_key("unique key", key, MAX_UNIQUE_KEY_BYTES)?,
-            None if self.needs_key() => {
-                return Err(Error::invalid(
-                    "the job has no unique key; `until_started`, `replace` and `unique_window` need one",
-                ));
-            }
-            None => {}
-        }
-        if let Some(window) = self.unique_window
-            && (window.is_zero() || window > MAX_DELAY)
-        {
-            return Err(Error::invalid(format!(
-                "the unique window is {window:?}; it must be 1 ms to 3650 days"
-            )));
-        }
-        Ok(())
-    }
-
-    fn needs_key(&self) -> bool {
-        self.until_started || self.replace.is_some() || self.unique_window.is_some()
     }
 }
