@@ -267,7 +267,9 @@ impl Windows {
         }
         let has_passed = first_rank.is_none() || ends.range(..read_below).next().is_some();
         let reading = took.saturating_sub(MOVING * jobs);
-        if has_passed {
+        // Whether it read a whole window. Reading to the end shows only that the width is too large.
+        let has_read = !ends.is_empty() && (has_passed || got == Fill::Partial);
+        if has_read || has_passed && reading > LONG {
             self.width.adapt(reading);
         }
         self.reads_tail = has_passed && reading > LEAVING && self.is_behind();
@@ -324,10 +326,11 @@ impl Windows {
         }
         self.sweep.due_at = Some(asked_at + took * SHARE);
         self.sweep.at = look.end;
-        if jobs == 0 {
+        let is_last = look.end >= self.sweep.top;
+        if jobs == 0 && !(is_last && took < LONG) {
             self.sweep.width.adapt(took);
         }
-        if look.end < self.sweep.top {
+        if !is_last {
             return true;
         }
         let is_needed = self.sweep.pass_took >= CHEAP || self.is_behind();

