@@ -41,6 +41,10 @@ impl SlotUser {
         })
     }
 
+    fn is_hungry(&self) -> bool {
+        self.is_hungry.load(Ordering::Relaxed)
+    }
+
     /// Records whether there may be more jobs than it claimed.
     pub(crate) fn set_hungry(&self, is_hungry: bool) {
         self.is_hungry.store(is_hungry, Ordering::Relaxed);
@@ -88,20 +92,17 @@ impl Slots {
         if self.are_stuck.load(Ordering::Relaxed) {
             return (0, 0);
         }
-        let rivals = self.rivals(user);
+        let others = self.users.iter();
+        let others = others.filter(|other| !Arc::ptr_eq(other, user));
+        let rivals = Rivals::of(user.weight, others.map(|it| &**it));
         let part = rivals.part(self.count, wanted, user.weight);
         (part, rivals.batch(user.weight))
     }
 
     /// Whether queues of another weight could use more slots, so that a second claim would be unfair.
-    pub(crate) fn have_other_weights(&self, user: &Arc<SlotUser>) -> bool {
-        self.rivals(user).differ
-    }
-
-    fn rivals(&self, user: &Arc<SlotUser>) -> Rivals {
-        let others = self.users.iter();
-        let others = others.filter(|other| !Arc::ptr_eq(other, user));
-        Rivals::of(user.weight, others.map(|it| &**it))
+    pub(crate) fn have_other_weights(&self, user: &SlotUser) -> bool {
+        let mut hungry = self.users.iter().filter(|it| it.is_hungry());
+        hungry.any(|other| other.weight != user.weight)
     }
 }
 
@@ -115,8 +116,6 @@ struct Rivals {
     /// The sum of the weights of this queue and of those that could use more slots.
     weights: usize,
     heaviest: usize,
-    /// Whether one of those has another weight.
-    differ: bool,
 }
 
 impl Rivals {
@@ -126,13 +125,11 @@ impl Rivals {
             used: 0,
             weights: own,
             heaviest: own,
-            differ: false,
         };
         for other in others {
-            if other.is_hungry.load(Ordering::Relaxed) {
+            if other.is_hungry() {
                 all.weights += other.weight as usize;
                 all.heaviest = all.heaviest.max(other.weight as usize);
-                all.differ |= other.weight != weight;
             } else {
                 all.used += other.in_flight.load(Ordering::Relaxed);
             }
