@@ -63,28 +63,16 @@ impl Chores<'_> {
             begun.saturating_duration_since(*since) >= limit
         };
         kinds.retain(is_long);
-        for kind in kinds {
-            self.bury_kind(state, &kind, limit, begun)?;
-        }
-        Ok(())
-    }
-
-    /// Makes letters of the ready jobs of a kind until none is left or the time is used up.
-    fn bury_kind(
-        &mut self,
-        state: &State,
-        kind: &str,
-        limit: Duration,
-        begun: Instant,
-    ) -> Result<()> {
-        let message =
-            format!("no live worker of the queue has handled the kind `{kind}` for {limit:?}");
         let most = i64::from(self.task(Chore::Unhandled).bound(BURIED));
-        let given: [&dyn Given; 4] = [&state.queue(), &kind, &&*message, &most];
-        let doing = "bury jobs without a worker";
-        let buried = self.repeat(doing, begun, most, &sql::BURY_UNHANDLED, &given)?;
-        if buried > 0 {
-            log::warn!("{state} kind={kind}: {buried} jobs dead: {message}");
+        for kind in kinds {
+            let why =
+                format!("no live worker of the queue has handled the kind `{kind}` for {limit:?}");
+            let given: [&dyn Given; 4] = [&state.queue(), &kind, &why, &most];
+            let doing = "bury jobs without a worker";
+            let buried = self.repeat(doing, begun, most, &sql::BURY_UNHANDLED, &given)?;
+            if buried > 0 {
+                log::warn!("{state} kind={kind}: {buried} jobs dead: {why}");
+            }
         }
         Ok(())
     }
