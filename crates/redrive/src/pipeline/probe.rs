@@ -5,11 +5,8 @@
 
 use std::time::Duration;
 
-use crate::db::ask::{Call, rows};
-use crate::db::session::Session;
+use crate::db::ask::{Call, all, rows};
 use crate::db::sql;
-use crate::error::Result;
-use crate::job::milliseconds::milliseconds;
 use crate::job::words::words;
 use crate::pipeline::breaker::{MAX_PROBE_WAIT, MIN_PROBE_WAIT};
 
@@ -21,21 +18,11 @@ pub(crate) struct Probe {
     pub(crate) number: i64,
 }
 
-/// Takes the right to run a probe for `lasting`. `None`: it is not due, or another process has the right.
-pub(crate) fn take_probe(
-    session: &mut Session,
-    name: String,
-    lasting: Duration,
-) -> Result<Option<Probe>> {
-    let rows = session.query(
-        &format!("take the probe of breaker `{name}`"),
-        &sql::TAKE_PROBE,
-        &[&name, &milliseconds(lasting)],
-    )?;
-    Ok(rows.first().map(|row| Probe {
-        name,
-        number: row.get("number"),
-    }))
+/// Returns the call that takes the right to run a probe for `lasting`. It returns the number of the probe; none: it is not
+/// due, or another process has the right.
+pub(crate) fn take_probe(name: &str, lasting: Duration) -> Call<Vec<i64>> {
+    let doing = format!("take the probe of breaker `{name}`");
+    all(&doing, &sql::TAKE_PROBE, &[&name, &lasting])
 }
 
 words! {

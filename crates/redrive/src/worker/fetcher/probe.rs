@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Fetcher;
 use crate::error::Result;
 use crate::pipeline::claim::ClaimedJob;
-use crate::pipeline::probe::take_probe;
+use crate::pipeline::probe::{Probe, take_probe};
 use crate::sync::Instant;
 use crate::worker::breaker_state::ClaimPlan;
 
@@ -59,14 +59,17 @@ impl Fetcher {
             return Ok(false);
         }
         let (asked_at, lasting) = (Instant::now(), self.state.config.lease);
-        let name = breaker.to_owned();
-        let taken = self.claimer.call("take a probe", move |session| {
-            take_probe(session, name, lasting)
-        })?;
+        let taken = self
+            .claimer
+            .call("take a probe", take_probe(breaker, lasting))?;
         let (state, id) = (&self.state, job.meta.id);
-        let Some(probe) = taken else {
+        let Some(number) = taken.first().copied() else {
             state.note_stale_gates();
             return Ok(false);
+        };
+        let probe = Probe {
+            name: breaker.to_owned(),
+            number,
         };
         log::info!("{state} breaker={breaker} job={id}: probing");
         let until = asked_at + lasting;
