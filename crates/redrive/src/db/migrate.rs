@@ -7,8 +7,8 @@
 
 mod script;
 
+use postgres::Row;
 use postgres::error::SqlState;
-use postgres::{IsolationLevel, Row};
 
 use crate::db::database::Database;
 use crate::db::obstacles::refuse_obstacles;
@@ -440,42 +440,34 @@ fn examine(ledger: &[Entry]) -> Result<()> {
 
 /// Applies what is missing or changed; the lock makes check and change atomic.
 fn apply(session: &mut Session) -> Result<Vec<&'static str>> {
-    let refused = |error| Error::from_setup("migrate the schema `redrive`", error);
-    // After waiting for the lock, read what the previous migrator committed, even if the database
-    // defaults to a stricter isolation level.
-    let mut transaction = session
-        .client()
-        .build_transaction()
-        .isolation_level(IsolationLevel::ReadCommitted)
-        .start()
-        .map_err(refused)?;
+    const DOING: &str = "migrate the schema `redrive`";
+    let refused = |error| Error::from_setup(DOING, error);
     let begin = format!("{SETTINGS}; {LOCK}; SET LOCAL lock_timeout = '5s'");
-    transaction.batch_execute(&begin).map_err(refused)?;
-    let ledger_is_there: bool = transaction
-        .query_typed_one(LEDGER_IS_THERE, &[])
-        .map_err(refused)?
-        .get(0);
-    if !ledger_is_there {
-        let create = format!("{AS_OWNER}; {CREATE_LEDGER}");
-        transaction.batch_execute(&create).map_err(refused)?;
-    }
-    // Checked under the lock, because a migrator of another version may run too. Newer migrations
-    // must not be breaking.
-    let rows = transaction
-        .query_typed(sql::SCHEMA_VERSION.text, &[])
-        .map_err(refused)?;
-    let files = to_apply(&read_all::<Entry>(&rows)?)?;
-    if !files.is_empty() {
-        transaction.batch_execute(AS_OWNER).map_err(refused)?;
-        for file in &files {
-            let applied = transaction.batch_execute(&file.script());
-            let doing = format!("apply `{}` to the schema", file.name);
-            applied.map_err(|error| Error::from_setup(&doing, error))?;
+    // After waiting for the lock, it reads what the previous migrator committed.
+    session.read_committed(DOING, &begin, |session| {
+        let client = session.client();
+        let ledger = client.query_typed_one(LEDGER_IS_THERE, &[]);
+        if !ledger.map_err(refused)?.get::<_, bool>(0) {
+            let create = format!("{AS_OWNER}; {CREATE_LEDGER}");
+            client.batch_execute(&create).map_err(refused)?;
         }
-        transaction.batch_execute(SEAL).map_err(refused)?;
-    }
-    transaction.commit().map_err(refused)?;
-    Ok(files.iter().map(|file| file.name).collect())
+        // Checked under the lock, because a migrator of another version may run too. Newer migrations
+        // must not be breaking.
+        let rows = client
+            .query_typed(sql::SCHEMA_VERSION.text, &[])
+            .map_err(refused)?;
+        let files = to_apply(&read_all::<Entry>(&rows)?)?;
+        if !files.is_empty() {
+            client.batch_execute(AS_OWNER).map_err(refused)?;
+            for file in &files {
+                let applied = client.batch_execute(&file.script());
+                let doing = format!("apply `{}` to the schema", file.name);
+                applied.map_err(|error| Error::from_setup(&doing, error))?;
+            }
+            client.batch_execute(SEAL).map_err(refused)?;
+        }
+        Ok(files.iter().map(|file| file.name).collect())
+    })
 }
 
 /// Returns the 64-bit FNV-1a hash (<http://www.isthe.com/chongo/tech/comp/fnv/>) in hexadecimal.
