@@ -1,7 +1,5 @@
 //! Extracts the TLS options from a database URL, which the driver does not know or interprets differently.
 
-use std::borrow::Cow;
-
 use percent_encoding::percent_decode_str;
 
 use crate::db::tls::TlsOptions;
@@ -11,10 +9,7 @@ const NAMES: [&str; 4] = ["sslmode", "sslrootcert", "sslcert", "sslkey"];
 
 /// Returns the URL without the TLS options, and the options.
 pub(super) fn take(address: &str) -> Result<(String, TlsOptions)> {
-    let is_url = ["postgres://", "postgresql://"]
-        .iter()
-        .any(|scheme| address.starts_with(scheme));
-    match is_url {
+    match address.starts_with("postgres://") || address.starts_with("postgresql://") {
         true => of_url(address),
         false => of_words(address),
     }
@@ -33,20 +28,16 @@ fn of_url(url: &str) -> Result<(String, TlsOptions)> {
     let mut left = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        match NAMES.contains(&name) {
-            // The last value counts.
-            true => drop(options.insert(name.to_owned(), decoded(value)?)),
-            false => left.push(format!("{name}={value}")),
+        if !NAMES.contains(&name) {
+            left.push(format!("{name}={value}"));
+            continue;
         }
+        let decoded = percent_decode_str(value).decode_utf8();
+        let invalid = |_| Error::invalid("a value in the database URL is not UTF-8");
+        // The last value counts.
+        options.insert(name.to_owned(), decoded.map_err(invalid)?.into_owned());
     }
     Ok((format!("{credentials}{before}?{}", left.join("&")), options))
-}
-
-fn decoded(value: &str) -> Result<String> {
-    percent_decode_str(value)
-        .decode_utf8()
-        .map(Cow::into_owned)
-        .map_err(|_| Error::invalid("a value in the database URL is not UTF-8"))
 }
 
 /// Parses `name = value` pairs. A quoted value may contain spaces; a backslash escapes the next
@@ -57,9 +48,8 @@ fn of_words(text: &str) -> Result<(String, TlsOptions)> {
     let mut left = String::new();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
-        let end = rest.find('=').ok_or_else(unreadable)?;
-        let name = rest[..end].trim_end();
-        let after = rest[end + 1..].trim_start();
+        let (name, after) = rest.split_once('=').ok_or_else(unreadable)?;
+        let (name, after) = (name.trim_end(), after.trim_start());
         let (value, length) = value(after).ok_or_else(unreadable)?;
         match NAMES.contains(&name) {
             true => drop(options.insert(name.to_owned(), value)),
