@@ -10,7 +10,7 @@ use crate::wait::{SOON, wait_until};
 
 /// Returns the text of a statement.
 pub fn statement(name: &str) -> &'static str {
-    let found = redrive::statements().find(|(known, _)| *known == name);
+    let found = redrive::statements().find(|(known, ..)| *known == name);
     let found = found.unwrap_or_else(|| panic!("no statement is called `{name}`"));
     found.1
 }

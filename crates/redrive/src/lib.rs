@@ -21,7 +21,7 @@ pub use db::database::{BatchProgress, Database, DatabaseBuilder, connect};
 pub use db::migrate;
 pub use db::pooler::Pooler;
 #[doc(hidden)]
-pub use db::sql::{signatures, statements};
+pub use db::sql::statements;
 pub use db::url::ConnectOptions;
 #[doc(hidden)]
 pub use dlq::filter::{filter_keys, parse_moment};

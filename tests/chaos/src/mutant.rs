@@ -250,8 +250,8 @@ mod tests {
     #[test]
     fn every_patch_applies_to_its_statement_and_no_two_mutants_have_the_same_name() {
         for patch in SPEED_UP.iter().chain(patches_of(Kind::Statement)) {
-            let mut named = redrive::statements().filter(|(name, _)| *name == patch.place);
-            let applies = named.any(|(_, text)| text.contains(patch.from));
+            let mut named = redrive::statements().filter(|(name, ..)| *name == patch.place);
+            let applies = named.any(|(_, text, _)| text.contains(patch.from));
             assert!(applies, "{patch:?} does not apply");
         }
         let names = MUTANTS.iter().map(|mutant| mutant.name);

@@ -6,8 +6,7 @@ use redrive_tests::prelude::*;
 #[test]
 fn every_statement_header_lists_the_types_of_its_parameters() {
     let (_test, mut client) = TestDatabase::with_client();
-    let texts = redrive::statements().map(|(_, text)| text);
-    for ((name, declared), text) in redrive::signatures().zip(texts) {
+    for (name, text, declared) in redrive::statements() {
         let prepared = client.prepare(text).expect(name);
         assert_eq!(declared, prepared.params(), "{name}.sql");
         // Of any other type the driver asks by statements that it prepares, and keeps, by name.

@@ -53,7 +53,7 @@ fn every_file_of_the_migrations_is_applied() {
 
 #[test]
 fn every_sql_file_is_a_statement_of_the_library() {
-    let known: Vec<&str> = redrive::statements().map(|(name, _)| name).collect();
+    let known: Vec<&str> = redrive::statements().map(|(name, ..)| name).collect();
     let statements = files("crates/redrive/sql", &["sql"]);
     assert_each(&statements, "the library does not use it", |path| {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -61,6 +61,6 @@ fn every_sql_file_is_a_statement_of_the_library() {
     });
     // A copy of a file in a second folder has a known name too. Calls of functions have no file.
     let calls =
-        redrive::statements().filter(|(_, text)| text.starts_with("SELECT * FROM redrive."));
+        redrive::statements().filter(|(_, text, _)| text.starts_with("SELECT * FROM redrive."));
     assert_eq!(statements.len() + calls.count(), known.len());
 }

@@ -245,13 +245,7 @@ functions {
 }
 }
 
-/// Name and text of every statement, for tools and tests.
-pub fn statements() -> impl Iterator<Item = (&'static str, &'static str)> {
-    ALL.iter().map(|sql| (sql.name, sql.text))
-}
-
-/// Name and types of the parameters of every statement, for tests.
-#[doc(hidden)]
-pub fn signatures() -> impl Iterator<Item = (&'static str, &'static [Type])> {
-    ALL.iter().map(|sql| (sql.name, sql.signature()))
+/// Name, text and types of the parameters of every statement, for tools and tests.
+pub fn statements() -> impl Iterator<Item = (&'static str, &'static str, &'static [Type])> {
+    ALL.iter().map(|sql| (sql.name, sql.text, sql.signature()))
 }

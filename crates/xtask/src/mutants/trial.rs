@@ -49,7 +49,9 @@ pub(super) fn outcomes(
     report: impl Fn(&SqlMutant<'_>, &Outcome) + Sync,
 ) -> Result<Vec<Outcome>> {
     let witnesses = Witnesses::default();
-    let types: BTreeMap<&str, &[Type]> = redrive::signatures().collect();
+    let types: BTreeMap<&str, &[Type]> = redrive::statements()
+        .map(|(name, _, types)| (name, types))
+        .collect();
     let place = |number: usize| {
         let database = format!("redrive_mutants_prepared_{number}");
         integration.copy(MIGRATED, &database)?;
