@@ -1,8 +1,8 @@
 //! Filters that select dead letters or live jobs. A command acts on exactly what `list` shows.
 
 pub(in crate::dlq) mod moment;
-mod payload;
 mod value;
+mod payload;
 mod syntax;
 mod field;
 mod fields;

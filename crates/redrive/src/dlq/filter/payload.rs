@@ -1,9 +1,7 @@
 //! Conditions on the payload: a path, a comparison and a value. They become one `jsonpath`
 //! predicate of quoted parts, so no text of the caller is interpreted.
 
-use serde_json::Value;
-
-use crate::dlq::filter::value::{Trouble, one, unquoted};
+use crate::dlq::filter::value::{Trouble, is_bare, is_plain, one, quoted, unquoted};
 use crate::job::payload::Json;
 use crate::job::words::words;
 
@@ -144,23 +142,10 @@ fn bare(word: &str) -> String {
     }
 }
 
-/// Returns whether a name or a value may contain the character without quotes.
-fn is_plain(character: char) -> bool {
-    character.is_alphanumeric() || "_-".contains(character)
-}
-
-/// Returns whether the text needs no quotes.
-pub(super) fn is_bare(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| is_plain(c) || "./:@+".contains(c))
-}
-
-/// Quotes a text. JSON, jsonpath and the filter language read it alike.
-pub(super) fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::dlq::filter::LetterFilter;
 

@@ -1,8 +1,6 @@
 //! Parses the values of conditions.
 
-use serde_json::Deserializer;
-
-use crate::dlq::filter::payload::{is_bare, quoted};
+use serde_json::{Deserializer, Value};
 
 /// The reason why a condition does not parse.
 pub(super) type Trouble = String;
@@ -70,4 +68,19 @@ pub(super) fn written(text: &str) -> String {
         true => text.to_owned(),
         false => quoted(text),
     }
+}
+
+/// Returns whether a name or a value may contain the character without quotes.
+pub(super) fn is_plain(character: char) -> bool {
+    character.is_alphanumeric() || "_-".contains(character)
+}
+
+/// Returns whether the text needs no quotes.
+pub(super) fn is_bare(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| is_plain(c) || "./:@+".contains(c))
+}
+
+/// Quotes a text. JSON, jsonpath and the filter language read it alike.
+pub(super) fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
 }
