@@ -14,11 +14,11 @@ pub(crate) mod dlq {
             Lost,
         }
 
-        pub(crate) enum Steps {}
+        pub(crate) struct Steps;
 
         impl Steps {
             pub(crate) fn step(&mut self, _: &mut Session) -> Result<DriveStatus> {
-                match *self {}
+                Ok(DriveStatus::Lost)
             }
         }
 

@@ -32,7 +32,7 @@ pub(crate) fn add_error(errors: &mut Vec<ValidationError>, id: JobId, said: impl
     let mut message = masked(&sample);
     let mut place = place_of(&message);
     if place.is_none() && errors.len() >= MAX_ERRORS {
-        message = OTHERS.to_owned();
+        OTHERS.clone_into(&mut message);
         place = place_of(OTHERS);
     }
     let place = place.unwrap_or(errors.len());

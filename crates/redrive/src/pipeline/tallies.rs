@@ -29,19 +29,19 @@ impl<'a> Tallies<'a> {
             let (lease, kind) = (one.lease.0, Some(&*one.meta.kind));
             let wait = observed(buckets::SECONDS, one.meta.wait.as_secs_f64());
             let run = observed(buckets::SECONDS, one.run_time.as_secs_f64());
-            tallies.add(lease, "wait", None, None, wait);
+            tallies.add(lease, "wait", None, None, Some(wait));
             // The database counts what becomes of the others.
             if one.verdict == Verdict::Done {
                 let age = observed(buckets::END_TO_END, one.age.as_secs_f64());
                 let attempts = observed(buckets::ATTEMPTS, one.meta.attempt.into());
                 tallies.add(lease, "succeeded", kind, None, None);
-                tallies.add(lease, "run", Some("succeeded"), None, run);
-                tallies.add(lease, "end_to_end", None, None, age);
-                tallies.add(lease, "attempts_done", None, None, attempts);
+                tallies.add(lease, "run", Some("succeeded"), None, Some(run));
+                tallies.add(lease, "end_to_end", None, None, Some(age));
+                tallies.add(lease, "attempts_done", None, None, Some(attempts));
             }
             if let Some(cause) = one.cause {
                 tallies.add(lease, "failed", kind, Some(cause.as_str()), None);
-                tallies.add(lease, "run", Some("failed"), None, run);
+                tallies.add(lease, "run", Some("failed"), None, Some(run));
             }
         }
         tallies
@@ -79,8 +79,8 @@ impl<'a> Tallies<'a> {
 }
 
 /// Returns a value and its bucket in a histogram with these bounds.
-pub(crate) fn observed(bounds: &[f64], value: f64) -> Option<(i16, f64)> {
-    Some((bucket(bounds, value), value))
+pub(crate) fn observed(bounds: &[f64], value: f64) -> (i16, f64) {
+    (bucket(bounds, value), value)
 }
 
 #[cfg(test)]

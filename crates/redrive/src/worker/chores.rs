@@ -186,7 +186,7 @@ impl<'a> Chores<'a> {
         let ended = Instant::now();
         let took = observed(buckets::CHORE, (ended - begun).as_secs_f64());
         let (nil, label) = (Uuid::nil(), Some(chore.as_str()));
-        self.tallies.add(nil, "chore", label, None, took);
+        self.tallies.add(nil, "chore", label, None, Some(took));
         self.has_work |= result.is_err() || !chore.is_rest();
         match result {
             Ok(()) => self.task(chore).succeeded(),

@@ -253,17 +253,17 @@ impl Fetcher {
         let state = &self.state;
         let left_out = claimed.extract_if(.., |job| state.has_left_out(job));
         let leases: Vec<LeaseId> = left_out.map(|job| job.lease).collect();
-        self.give_back(leases);
+        self.give_back(&leases);
     }
 
     /// Returns claimed jobs that may not run.
-    fn give_back(&mut self, leases: Vec<LeaseId>) {
+    fn give_back(&mut self, leases: &[LeaseId]) {
         if leases.is_empty() {
             return;
         }
-        self.state.forget(&leases);
+        self.state.forget(leases);
         let worker = self.state.identity.id;
-        let return_all = release(worker, Some(&leases), Duration::ZERO, Some(&[]));
+        let return_all = release(worker, Some(leases), Duration::ZERO, Some(&[]));
         if let Err(error) = self.claimer.call("return jobs", return_all) {
             // The renewer releases them as those of a lost claim.
             log::debug!("{}: {error:#}", self.state);

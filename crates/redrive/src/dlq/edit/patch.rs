@@ -116,7 +116,9 @@ impl Edit {
         let Some(payload) = payload else {
             return match &self.0 {
                 How::Set(json) => Ok(Some(json.clone())),
-                _ => Err("its captured bytes are not JSON; set a whole payload".to_owned()),
+                How::Patch(_) | How::Merge(_) | How::Transform(_) => {
+                    Err("its captured bytes are not JSON; set a whole payload".to_owned())
+                }
             };
         };
         let edited = match &self.0 {

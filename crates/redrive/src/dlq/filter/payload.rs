@@ -119,7 +119,11 @@ impl PayloadCondition {
             }
             Comparison::Contains => ("like_regex", r#" flag "iq""#),
             Comparison::Equal => ("==", ""),
-            other => (other.as_str(), ""),
+            Comparison::NotEqual
+            | Comparison::AtMost
+            | Comparison::AtLeast
+            | Comparison::Less
+            | Comparison::Greater => (comparison.as_str(), ""),
         };
         let is_bare = is_bare(&text) && bare(&text) == value;
         Ok(PayloadCondition {

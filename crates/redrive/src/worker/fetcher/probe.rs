@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Fetcher;
 use crate::error::Result;
-use crate::pipeline::claim::ClaimedJob;
+use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::probe::{Probe, take_probe};
 use crate::sync::Instant;
 use crate::worker::breaker_state::ClaimPlan;
@@ -42,7 +42,8 @@ impl Fetcher {
         // Another worker of the queue may find a job for it.
         let again_at = Instant::now() + wait;
         self.state.breakers.put_off(breaker, again_at);
-        self.give_back(claimed.iter().map(|job| job.lease).collect());
+        let leases: Vec<LeaseId> = claimed.iter().map(|job| job.lease).collect();
+        self.give_back(&leases);
         right.map(|_| Vec::new())
     }
 

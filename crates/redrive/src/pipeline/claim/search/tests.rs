@@ -133,7 +133,9 @@ impl Queue {
             let got = Fill::of(jobs.len(), room);
             let found = jobs.iter().copied();
             self.search.note(&look, asked_at, took, got, found);
-            jobs.iter().for_each(|job| _ = self.jobs.remove(job));
+            for job in &jobs {
+                self.jobs.remove(job);
+            }
             claimed.extend(jobs);
             if claimed.len() == LIMIT {
                 break;
@@ -249,8 +251,8 @@ fn claims_of_a_low_rank_hide_no_job_of_a_high_one_far_ahead() {
     let mut queue = Queue::new(&[((0, 1), MILLION)], 10 * MILLION);
     (1..=200_000).for_each(|id| queue.add((1, id)));
     queue.add((0, MILLION / 2));
-    let rounds = (1..).find(|_| queue.round().contains(&(0, MILLION / 2)));
-    assert!(rounds.is_some_and(|rounds| rounds < 60), "{rounds:?}");
+    let is_found = (0..60).any(|_| queue.round().contains(&(0, MILLION / 2)));
+    assert!(is_found, "{:?}", queue.search);
 }
 
 #[test]
