@@ -39,7 +39,7 @@ job cancel 1 kind=order.placed => use the condition id=42,43
 job edit 1 2 --set 7 --limit 1 => use the condition id=42,43
 job cancel 1 2 --limit 1 => use the condition id=42,43
 dlq redrive =>
-dlq redrive orders died>soon => not a time
+dlq redrive orders died>soon => expected a time
 dlq redrive orders --force --yes => needs --reason TEXT
 dlq redrive orders --rate 5 --unthrottled =>
 dlq redrive 1 --canary 5 =>
