@@ -93,7 +93,11 @@ impl Field {
             (self.kind, comparison, text.split_once(".."))
         {
             let from = self.read(Comparison::AtLeast, from)?;
-            return Ok([from, self.read(Comparison::AtMost, to)?].concat());
+            let range = [from, self.read(Comparison::AtMost, to)?].concat();
+            return match range[0].1.as_i64() <= range[1].1.as_i64() {
+                true => Ok(range),
+                false => Err("has a range that ends before it begins".to_owned()),
+            };
         }
         let (keys, operator) = (self.keys(), comparison.as_str());
         // A moment is exact enough for `<` and `<=` to be the same.

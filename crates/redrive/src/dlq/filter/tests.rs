@@ -63,6 +63,7 @@ fn an_invalid_condition_reports_itself_and_the_alternatives() {
         ("cause=bored", "expected one of exhausted"),
         ("state=dead", "or any"),
         ("id=x", "whole number"),
+        ("id=10..5", "before it begins"),
         ("id~5", "write `id=` or `id>=`"),
         ("generation>x", "whole number"),
         ("died>2h", "write age>2h"),
