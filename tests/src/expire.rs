@@ -5,7 +5,6 @@ use std::time::Duration;
 use postgres::types::ToSql;
 use postgres::{Client, GenericClient};
 use redrive::JobId;
-use redrive::dlq::DeathCause;
 use redrive::limits::MAX_CRASHES;
 use uuid::Uuid;
 
@@ -76,9 +75,9 @@ pub fn reap_within(
     let lease_ms = i32::try_from(lease.as_millis()).expect("a lease of hours at most");
     let (leases, jobs, bytes) = (limits.leases, limits.jobs, limits.bytes);
     let (crashes, workers) = (limits.crashes.cast_signed(), vec![limits.worker]);
-    let (manual, delay) = (DeathCause::Manual.as_str(), limits.delay_ms);
-    let values: [&(dyn ToSql + Sync); 8] = [
-        &lease_ms, &leases, &crashes, &delay, &manual, &jobs, &bytes, &workers,
+    let delay = limits.delay_ms;
+    let values: [&(dyn ToSql + Sync); 7] = [
+        &lease_ms, &leases, &crashes, &delay, &workers, &jobs, &bytes,
     ];
     let rows = client.query(statement("reap"), &values).expect("reap");
     let lost = rows.iter().map(|row| match row.get("is_dead") {

@@ -55,8 +55,7 @@ impl Hand<'_> {
         leases: Option<&[Uuid]>,
         started: Option<&[i64]>,
     ) -> usize {
-        let values: [&(dyn ToSql + Sync); 6] =
-            [&self.id, &leases, &0_i32, &started, &10_i32, &"manual"];
+        let values: [&(dyn ToSql + Sync); 5] = [&self.id, &leases, &0_i32, &started, &10_i32];
         let released = client.query(statement("release"), &values);
         released.expect("release jobs").len()
     }

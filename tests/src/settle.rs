@@ -55,7 +55,7 @@ impl Settlement<'_> {
                     &Uuid::nil(),
                     &"host",
                     &"1",
-                    &"manual",
+                    &false,
                     &is_outage,
                     &1_i32,
                     &self.queue,
@@ -69,7 +69,6 @@ impl Settlement<'_> {
                     &vec![0.0_f64; counts.len()],
                     &vec![None::<&str>; count],
                     &10_i32,
-                    &false,
                 ],
             )
             .expect("settle jobs")

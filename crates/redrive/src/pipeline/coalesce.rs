@@ -81,12 +81,12 @@ impl Coalescer {
         let mut line = self.line();
         // In the order of the line, so that the last call of a statement has the most time.
         let until = from_now(deadline);
-        let alone = |job| store(Arc::from([job]), left(until)).map(|stored| stored[0]);
+        let alone = |job, within| store(Arc::from([job]), within).map(|stored| stored[0]);
         if line.running < STATEMENTS {
             line.running += 1;
             drop(line);
             let _turn = Turn(self);
-            return alone(job);
+            return alone(job, deadline);
         }
         line.calls += 1;
         let number = line.calls;
@@ -105,7 +105,7 @@ impl Coalescer {
         };
         match ended {
             // The server rejected the statement, perhaps because of another job, and stored nothing.
-            Err(error) if !error.is_unavailable() => alone(job),
+            Err(error) if !error.is_unavailable() => alone(job, left(until)),
             ended => ended,
         }
     }
