@@ -161,6 +161,8 @@ AS $$
 BEGIN
     PERFORM redrive.require_read_committed('is_drained');
     LOCK TABLE redrive.jobs, redrive.leases IN ACCESS SHARE MODE;
-    RETURN NOT EXISTS (SELECT FROM redrive.live_jobs j WHERE j.queue = ANY (is_drained.queues));
+    RETURN NOT EXISTS (SELECT FROM redrive.jobs j WHERE j.queue = ANY (is_drained.queues))
+        AND NOT EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.queue = ANY (is_drained.queues))
+        AND NOT EXISTS (SELECT FROM redrive.leases l WHERE l.queue = ANY (is_drained.queues));
 END
 $$;
