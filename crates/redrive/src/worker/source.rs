@@ -83,7 +83,7 @@ impl Source {
     }
 }
 
-/// How many sources a worker remembers of a queue. Handlers may name a dependency for each host.
+/// How many sources a worker remembers of a queue, unless a round has more. Handlers may name a dependency for each host.
 const MAX_SOURCES: usize = 100;
 
 /// The sources of a queue.
@@ -108,6 +108,10 @@ impl Sources {
         if !plan.limits_queue() {
             all.push(self.find(kinds, &rest, None));
         }
+        // A forgotten search starts again, and so does a wait for tokens.
+        if self.0.len() > MAX_SOURCES {
+            self.0.clone_from(&all);
+        }
         all
     }
 
@@ -126,10 +130,6 @@ impl Sources {
         if let Some(known) = self.0.iter().find(is_it) {
             return Arc::clone(known);
         }
-        // A forgotten search starts again.
-        if self.0.len() >= MAX_SOURCES {
-            self.0.clear();
-        }
         let source = Arc::new(Source {
             kinds: kinds.map(Arc::from),
             except: except.map(Arc::from),
@@ -143,5 +143,29 @@ impl Sources {
         });
         self.0.push(Arc::clone(&source));
         source
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_wait_for_their_tokens_however_many_there_are() {
+        let limit = |kind: usize| LimitStatus {
+            kind: Some(kind.to_string()),
+            set_at: None,
+        };
+        let plan = ClaimPlan {
+            limits: (0..2 * MAX_SOURCES).map(limit).collect(),
+            ..ClaimPlan::default()
+        };
+        let mut sources = Sources::default();
+        for source in sources.of(&plan, None) {
+            source.note_tokens(Some(Duration::from_mins(1)));
+        }
+        let again = sources.of(&plan, None);
+        assert_eq!(again.len(), 2 * MAX_SOURCES + 1);
+        assert!(again.iter().all(|source| source.lacks_tokens()));
     }
 }
