@@ -162,6 +162,7 @@ impl Renewer<'_> {
     /// that it gave up. Takes the leases that the database knows, by queue.
     fn release_unknown(&mut self, renewed: &[Vec<Uuid>]) -> Result<()> {
         let timeout = self.timeout();
+        let until = from_now(timeout).min(self.renew_at);
         for (state, leases) in self.queues.iter().zip(renewed) {
             let mut unknown: Vec<LeaseId> = leases.iter().copied().map(LeaseId).collect();
             {
@@ -171,6 +172,10 @@ impl Renewer<'_> {
             let mut released = 0;
             // One by one, so that one that the database rejects does not hold the others.
             for lease in unknown {
+                // The lost claim may have had a lease for each job. The next renewal finds the others.
+                if Instant::now() >= until {
+                    break;
+                }
                 // Twice the time that a call may take: the answer to the claim was lost.
                 let release = release(state.identity.id, Some(&[lease]), timeout * 2, None);
                 match self.db_caller.call("release jobs", timeout, release) {
