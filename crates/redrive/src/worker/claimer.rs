@@ -175,10 +175,8 @@ impl Claimer {
     fn request_of(&self, source: &Source, limit: usize) -> ClaimRequest {
         let free = self.state.slots.count;
         let free = free.saturating_sub(self.state.in_flight());
-        let tokens = source.limit.as_ref().map(|limit| WantedTokens {
-            kind: limit.kind.as_deref().unwrap_or_default().into(),
-            free,
-        });
+        let tokens = source.limit.clone();
+        let tokens = tokens.map(|kind| WantedTokens { kind, free });
         ClaimRequest {
             queue: self.state.config.queue.shared_name(),
             identity: self.state.identity.clone(),

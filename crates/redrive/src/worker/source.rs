@@ -18,8 +18,8 @@ pub(crate) struct Source {
     pub(crate) kinds: Option<Arc<[String]>>,
     /// The kinds not to claim.
     pub(crate) except: Option<Arc<[String]>>,
-    /// The limit whose tokens its jobs need.
-    pub(crate) limit: Option<LimitStatus>,
+    /// The kind whose limit has the tokens that its jobs need; empty: that of the queue. `None`: they need none.
+    pub(crate) limit: Option<Arc<str>>,
     search: Mutex<Search>,
     walk: Mutex<GroupWalk>,
     pause: Mutex<Pause>,
@@ -88,7 +88,11 @@ const MAX_SOURCES: usize = 100;
 
 /// The sources of a queue.
 #[derive(Default)]
-pub(crate) struct Sources(Vec<Arc<Source>>);
+pub(crate) struct Sources {
+    known: Vec<Arc<Source>>,
+    /// The limits of the last plan.
+    limits: Arc<[LimitStatus]>,
+}
 
 impl Sources {
     /// Returns the sources of a worker that handles these kinds, `None`: all. A claim continues where the last one of the
@@ -98,19 +102,26 @@ impl Sources {
         plan: &ClaimPlan,
         handled: Option<&Arc<[String]>>,
     ) -> Vec<Arc<Source>> {
+        if self.limits != plan.limits {
+            self.limits = Arc::clone(&plan.limits);
+            // Jobs with a limit of their kind need tokens of the queue, too.
+            for source in &self.known {
+                source.note_tokens(None);
+            }
+        }
         let kinds = plan.kinds.as_ref().or(handled).map(|kinds| &**kinds);
         let rest = plan.left_out(&plan.except);
         let limits = plan.targets(kinds).map(|limit| match &limit.kind {
-            None => self.find(kinds, &rest, Some(limit)),
-            Some(kind) => self.find(Some(std::slice::from_ref(kind)), &[], Some(limit)),
+            None => self.find(kinds, &rest, Some("")),
+            Some(kind) => self.find(Some(std::slice::from_ref(kind)), &[], Some(kind)),
         });
         let mut all: Vec<Arc<Source>> = limits.collect();
         if !plan.limits_queue() {
             all.push(self.find(kinds, &rest, None));
         }
         // A forgotten search starts again, and so does a wait for tokens.
-        if self.0.len() > MAX_SOURCES {
-            self.0.clone_from(&all);
+        if self.known.len() > MAX_SOURCES {
+            self.known.clone_from(&all);
         }
         all
     }
@@ -119,21 +130,21 @@ impl Sources {
         &mut self,
         kinds: Option<&[String]>,
         except: &[String],
-        limit: Option<&LimitStatus>,
+        limit: Option<&str>,
     ) -> Arc<Source> {
         let except = (!except.is_empty()).then_some(except);
         let is_it = |known: &&Arc<Source>| {
             known.kinds.as_deref() == kinds
                 && known.except.as_deref() == except
-                && known.limit.as_ref() == limit
+                && known.limit.as_deref() == limit
         };
-        if let Some(known) = self.0.iter().find(is_it) {
+        if let Some(known) = self.known.iter().find(is_it) {
             return Arc::clone(known);
         }
         let source = Arc::new(Source {
             kinds: kinds.map(Arc::from),
             except: except.map(Arc::from),
-            limit: limit.cloned(),
+            limit: limit.map(Arc::from),
             search: Mutex::new(Search::new()),
             walk: Mutex::default(),
             pause: Mutex::new(Pause {
@@ -141,7 +152,7 @@ impl Sources {
                 ends_at: Instant::now(),
             }),
         });
-        self.0.push(Arc::clone(&source));
+        self.known.push(Arc::clone(&source));
         source
     }
 }
@@ -167,5 +178,29 @@ mod tests {
         let again = sources.of(&plan, None);
         assert_eq!(again.len(), 2 * MAX_SOURCES + 1);
         assert!(again.iter().all(|source| source.lacks_tokens()));
+    }
+
+    #[test]
+    fn a_change_of_any_limit_ends_the_wait_for_tokens() {
+        let limits = [None, Some("slow".to_owned())].map(|kind| LimitStatus { kind, set_at: None });
+        let both = ClaimPlan {
+            limits: limits.clone().into(),
+            ..ClaimPlan::default()
+        };
+        let [_, slow] = limits;
+        let one = ClaimPlan {
+            limits: [slow].into(),
+            ..ClaimPlan::default()
+        };
+        let mut sources = Sources::default();
+        let of_slow = |sources: &mut Sources, plan: &ClaimPlan| {
+            let mut all = sources.of(plan, None).into_iter();
+            all.find(|source| source.limit.as_deref() == Some("slow"))
+        };
+        let before = of_slow(&mut sources, &both).expect("a source");
+        before.note_tokens(Some(Duration::from_hours(1)));
+        assert!(before.lacks_tokens());
+        let after = of_slow(&mut sources, &one).expect("a source");
+        assert!(Arc::ptr_eq(&before, &after) && !after.lacks_tokens());
     }
 }
