@@ -119,6 +119,8 @@ fn a_job_needs_a_token_of_its_queue_and_of_its_kind() {
     let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::Queue, RateLimit::per(3, DAY).burst(3));
     limit(&queue, RateLimited::Kind("finish"), once());
+    let many = RateLimit::per(100, DAY).burst(100);
+    limit(&queue, RateLimited::Kind("order"), many);
     queue.enqueue_many(&[Finish {}; 5]).unwrap();
     let (orders, others) = (kept::<Starts>(), kept::<Starts>());
     let worker = recording(&queue, orders, others);

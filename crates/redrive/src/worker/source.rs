@@ -83,7 +83,7 @@ impl Source {
     }
 }
 
-/// How many sources a worker remembers of a queue, unless a round has more. Handlers may name a dependency for each host.
+/// How many sources a worker remembers of a queue if a round needs fewer. Handlers may name a dependency for each host.
 const MAX_SOURCES: usize = 100;
 
 /// The sources of a queue.
