@@ -43,13 +43,16 @@ BEGIN
         WHEN jsonb_typeof(headers) <> 'object' OR octet_length(headers::text) > 65536
             THEN 'the headers must be a JSON object of at most 65536 bytes'
     END);
-    -- Only some columns are of the past, and a newer version may export others. Constraints check the values.
+    IF past IS NOT NULL THEN
+        -- Only these columns are of the past, and a newer version may export others. Constraints check the values.
+        past := (SELECT coalesce(jsonb_object_agg(e.key, e.value), '{}') FROM jsonb_each(past) e WHERE e.key = ANY (
+            '{state,cause,seen,priority,attempts,earlier_attempts,max_attempts,generation,crashes,deaths,alike,failed_redrives,'
+            'enqueued_at,died_at,worker_id,host,version,pid,unique_key,failure_key,redacted,history,events,has_raw}'));
+    END IF;
     letter := jsonb_populate_record(NULL::redrive.dead_letters, '{"state": "open", "cause": "captured", "seen": 1,'
         ' "priority": 0, "attempts": 0, "earlier_attempts": 0, "max_attempts": 5, "generation": 0, "crashes": 0,'
         ' "history": [], "deaths": 1, "alike": 0, "edits": 0, "events": [], "failed_redrives": 0}'::jsonb
-        || (SELECT coalesce(jsonb_object_agg(e.key, e.value), '{}') FROM jsonb_each(past) e WHERE e.key = ANY (
-            '{state,cause,seen,priority,attempts,earlier_attempts,max_attempts,generation,crashes,deaths,alike,failed_redrives,'
-            'enqueued_at,died_at,worker_id,host,version,pid,unique_key,failure_key,redacted,history,events}')));
+        || coalesce(past, '{}'));
     letter.id := nextval('redrive.job_id');
     letter.source := redrive.shortened(source, 100);
     letter."position" := redrive.shortened(place, 500);
