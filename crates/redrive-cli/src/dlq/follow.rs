@@ -193,7 +193,7 @@ impl Followed<'_> {
             return Ok(());
         }
         let letters = LetterFilter::new().run(self.id);
-        let blocks = blocks(&self.db.dlq().blocked(&letters)?);
+        let blocks = blocks(&self.db.dlq().blocked(&letters, None)?);
         let blocks = blocks.iter().map(|block| format!("; {}", block.because));
         self.blocked = blocks.collect();
         let line = outcomes(run) + &self.blocked;

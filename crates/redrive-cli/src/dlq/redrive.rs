@@ -214,7 +214,7 @@ impl Redrive {
             not_done.0.extend(others.0);
             // They were redriven, whether or not this can be read.
             let redriven = LetterFilter::new().ids(done.redriven);
-            preview.blocked = db.dlq().blocked(&redriven).unwrap_or_default();
+            preview.blocked = db.dlq().blocked(&redriven, None).unwrap_or_default();
             Ok(not_done.into())
         };
         let ending = found.change(REDRIVE, to_act, cx, act, |cx| self.nothing_matched(cx))?;
@@ -248,7 +248,7 @@ impl Redrive {
             chosen = LetterFilter::new().ids(validated.passing.iter().copied());
             options = options.only(validated.passing);
         }
-        let blocked = db.dlq().preview_redrive(&chosen, &self.options())?.blocked;
+        let blocked = db.dlq().blocked(&chosen, Some(&self.options()))?;
         let runs = db.dlq().runs();
         let created = match self.run.detach {
             true => runs

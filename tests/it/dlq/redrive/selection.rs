@@ -94,7 +94,7 @@ fn letters_can_be_redriven_to_another_queue_with_other_options() {
     let options = options.priority(-7).max_attempts(2);
     let done = db.redrives_with(&only(id), &options);
     assert_eq!(done.redriven, [id]);
-    assert!(db.dlq().blocked(&only(id)).unwrap().is_empty());
+    assert!(db.dlq().blocked(&only(id), None).unwrap().is_empty());
     finish(&slow, worker);
     let letter = db.letter(id);
     let found = (&*letter.queue, letter.priority, letter.max_attempts);

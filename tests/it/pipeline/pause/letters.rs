@@ -23,7 +23,7 @@ fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {
     assert_eq!(waiting.died(), 0);
     let blocked = || {
         db.dlq()
-            .blocked(&LetterFilter::new().run(created.id))
+            .blocked(&LetterFilter::new().run(created.id), None)
             .unwrap()
     };
     let found = blocked();

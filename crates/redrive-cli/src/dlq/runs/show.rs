@@ -78,7 +78,7 @@ pub(in crate::dlq) fn show(id: RunId, cx: &mut Context<'_>) -> Result<Ending> {
     };
     let blocked = match run.still_running {
         0 => Vec::new(),
-        _ => db.dlq().blocked(&LetterFilter::new().run(id))?,
+        _ => db.dlq().blocked(&LetterFilter::new().run(id), None)?,
     };
     let skips = skips(&run, db)?;
     if cx.global.json {

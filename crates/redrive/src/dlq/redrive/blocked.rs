@@ -25,19 +25,14 @@ row! {
 }
 
 impl Dlq<'_> {
-    /// Returns why jobs of redriven letters wait: in a paused queue, behind a breaker, or without a worker. Empty if none
-    /// waits for these. [`preview_redrive`](Dlq::preview_redrive) tells it before a redrive.
+    /// Returns why the jobs of redriven letters wait: in a paused queue, behind a breaker, or without a worker. With
+    /// options, why those of the letters would wait that a redrive with them would send. Empty if none waits for these.
     ///
     /// # Errors
-    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
-    pub fn blocked(&self, filter: &LetterFilter) -> Result<Vec<Blocked>> {
-        self.blocked_by(filter, None)
-    }
-
-    /// Returns what would block the jobs of the letters that a redrive would send; without options, what blocks those of
-    /// letters that are redriving.
-    pub(super) fn blocked_by(
-        self,
+    /// *Invalid* with [`LetterFilter::after`], or if the queue of the options has no valid name; otherwise if the
+    /// database fails.
+    pub fn blocked(
+        &self,
         filter: &LetterFilter,
         options: Option<&RedriveOptions>,
     ) -> Result<Vec<Blocked>> {

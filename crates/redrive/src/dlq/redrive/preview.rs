@@ -51,7 +51,7 @@ impl Dlq<'_> {
     ) -> Result<RedrivePreview> {
         let parameter = filter.whole()?;
         let mut preview = RedrivePreview {
-            blocked: self.blocked_by(filter, Some(options))?,
+            blocked: self.blocked(filter, Some(options))?,
             ..RedrivePreview::default()
         };
         let judged = self.db.ask_bulk().rows(
