@@ -176,18 +176,24 @@ impl Dlq<'_> {
         .map(drop)
     }
 
-    /// Calls `visit` with each page, until it breaks. Returns what `in_pages` missed.
+    /// Calls `visit` with each page, until it breaks. Returns what `in_pages` missed, and letters that changed before they
+    /// were read.
     fn each_editable<E: From<Error>>(
         self,
         filter: &LetterFilter,
         mut visit: impl FnMut(Vec<Read<i32>>) -> Result<ControlFlow<()>, E>,
     ) -> Result<BTreeSet<JobId>, E> {
         let filter = filter.within(&[LetterState::Open, LetterState::Quarantined]);
-        let ((), missed) = self.in_pages(&filter, PAGE, |(): &mut (), _, ids| -> Taken<E> {
-            let letters = self.of_page(&filter, ids)?.into_iter();
+        let edit = |changed: &mut BTreeSet<JobId>, _: &Json, ids: &[JobId]| -> Taken<E> {
+            let letters = self.of_page(&filter, ids)?;
+            let is_gone = |id: &&JobId| letters.iter().all(|letter| letter.id != **id);
+            changed.extend(ids.iter().filter(is_gone));
+            let letters = letters.into_iter();
             let read = letters.map(|it| (it.id, it.payload, it.edits.cast_signed()));
             Ok(then(visit(read.collect())?, ids.len()))
-        })?;
+        };
+        let (changed, mut missed) = self.in_pages(&filter, PAGE, edit)?;
+        missed.extend(changed);
         Ok(missed)
     }
 }
