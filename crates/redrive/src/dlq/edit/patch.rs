@@ -124,16 +124,25 @@ impl Edit {
         let edited = match &self.0 {
             How::Set(json) => Ok(json.clone()),
             How::Transform(change) => Json::parse(change(payload)?.trim()),
+            // A payload that stays the same may be one that no edit could store.
             How::Patch(patch) => {
-                let mut edited = exact_value(payload)?;
+                let before = exact_value(payload)?;
+                let mut edited = before.clone();
                 // The patch runs on a copy, so nothing needs rolling back. The
                 // checked variant panics when a document moves into itself.
                 json_patch::patch_unsafe(&mut edited, patch).map_err(|error| error.to_string())?;
+                if edited == before {
+                    return Ok(None);
+                }
                 Json::of("the payload", &edited)
             }
             How::Merge(patch) => {
-                let mut edited = exact_value(payload)?;
+                let before = exact_value(payload)?;
+                let mut edited = before.clone();
                 json_patch::merge(&mut edited, patch);
+                if edited == before {
+                    return Ok(None);
+                }
                 Json::of("the payload", &edited)
             }
         };
@@ -190,6 +199,8 @@ mod tests {
         let broken = Ok(Edit::transform(|_| Ok::<_, String>("{".to_owned())));
         // A number is never rounded by the way.
         let long = r#"{"a":12345678901234567890123,"b":1}"#;
+        // No job has it, but a captured failure.
+        let large = format!(r#"{{"a":{{"c":3}},"d":"{}"}}"#, "x".repeat(1 << 20));
         for (edit, payload, expected) in [
             (patch(), Some(r#"{"a":1,"b":1}"#), Some(r#"{"a":2,"b":1}"#)),
             (patch(), Some(r#"{"a":2,"b":1}"#), Some("same")),
@@ -202,6 +213,9 @@ mod tests {
                 Some(r#"{"a":{"c":3},"d":[]}"#),
             ),
             (merge(), Some(r#"{"a":{"c":3}}"#), Some("same")),
+            (merge(), Some(r#"{"a":{"c":3},"d":"\u0000"}"#), Some("same")),
+            (merge(), Some(r#"{"d":"\u0000"}"#), None),
+            (merge(), Some(large.as_str()), Some("same")),
             (merge(), Some(long), None),
             (Edit::set("1.0"), Some("1.0"), Some("same")),
             (Edit::set("[1]"), None, Some("[1]")),
