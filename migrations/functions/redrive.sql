@@ -200,10 +200,12 @@ BEGIN
         || redrive.filter_letters(filter)
         -- Without a limit, sorting all of them would be wasted work.
         || CASE WHEN max_letters IS NULL THEN '' ELSE ' ORDER BY ' || redrive.redrive_order(filter) || ' LIMIT $4' END || ')'
-        'SELECT m.id, m.died_at, CASE WHEN m.refused IS NULL AND m.unique_key IS NOT NULL AND ('
-        '  row_number() OVER (PARTITION BY m.queue, m.unique_key, m.refused IS NULL ORDER BY m.key_order, m.id) > 1 OR EXISTS ('
-        '   SELECT FROM redrive.unique_keys u WHERE u.queue = m.queue AND u.key = m.unique_key)) THEN ''conflict'''
-        ' ELSE coalesce(m.refused, ''sent'') END, m.queue, m.kind FROM members m'
+        -- Only those with a key are sorted. A full join, because it can only be hashed or merged; see settle.sql.
+        'SELECT m.id, m.died_at, CASE WHEN k.place > 1 OR k.place = 1 AND EXISTS ('
+        '  SELECT FROM redrive.unique_keys u WHERE u.queue = m.queue AND u.key = m.unique_key) THEN ''conflict'''
+        ' ELSE coalesce(m.refused, ''sent'') END, m.queue, m.kind FROM members m FULL JOIN ('
+        '  SELECT w.id, row_number() OVER (PARTITION BY w.queue, w.unique_key ORDER BY w.key_order, w.id) AS place'
+        '  FROM members w WHERE w.refused IS NULL AND w.unique_key IS NOT NULL) k ON k.id = m.id'
         USING filter, forced, to_queue, max_letters;
 END
 $$;
