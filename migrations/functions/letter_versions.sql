@@ -36,8 +36,11 @@ BEGIN
         FROM unnest(edit_letters.ids, edit_letters.payloads) AS g (id, payload)
         WHERE octet_length(g.payload::text) > 1048576
         ORDER BY g.id LIMIT 1));
-    -- This is a separate statement, so that the next one sees the letters as they are under the lock.
-    locked := redrive.hold_letters(edit_letters.ids);
+    -- This is a separate statement, so that the next one sees the letters as they are under the lock. A letter that was
+    -- never edited has nothing to restore.
+    locked := redrive.hold_letters(ARRAY(
+        SELECT i FROM unnest(edit_letters.ids) i
+        WHERE NOT is_restore OR EXISTS (SELECT FROM redrive.letter_versions v WHERE v.letter_id = i)));
     editable := ARRAY(
         SELECT l.id
         FROM unnest(edit_letters.ids, edit_letters.expected) AS g (id, expected)
