@@ -45,13 +45,13 @@ BEGIN
         'SELECT ''jobs'', count(*) FROM redrive.live_jobs j WHERE j.state <> ''leased'' AND ' || jobs
         || ' UNION ALL SELECT ''leased'', count(*) FROM redrive.live_jobs j WHERE j.state = ''leased'' AND ' || jobs
         || ' UNION ALL SELECT ''letters'', (SELECT count(*) FROM redrive.stored_letters l'
-        '   WHERE l.state NOT IN (''redriving'', ''archived'') AND ' || letters || ')'
+        '   WHERE NOT l.is_archived AND l.state <> ''redriving'' AND ' || letters || ')'
         '  + (SELECT count(*) FROM redrive.live_jobs j'
         '     WHERE j.state <> ''leased'' AND j.generation > 0 AND ' || jobs || ')'
         || ' UNION ALL SELECT ''versions'', count(*) FROM redrive.letter_versions v'
         '   JOIN redrive.stored_letters l ON l.id = v.letter_id WHERE NOT coalesce(' || letters || ', false) AND '
         || redrive.filter_erasure(filter, 'l', 'v')
-        || ' UNION ALL SELECT ''archive'', count(*) FROM redrive.stored_letters l WHERE l.state = ''archived'' AND ' || letters
+        || ' UNION ALL SELECT ''archive'', count(*) FROM redrive.stored_letters l WHERE l.is_archived AND ' || letters
         || ' UNION ALL SELECT ''audit'', count(*) FROM redrive.audit a'
         '  WHERE redrive.names_payload(a.filter ->> ''payload'', $1 ->> ''payload'')'
         ' UNION ALL SELECT ''runs'', count(*) FROM redrive.redrive_runs r'

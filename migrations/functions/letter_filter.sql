@@ -3,9 +3,10 @@
 -- Lists letters, newest death first. `after` is the last id of the previous page; without that letter, there is no next
 -- page. Redriving letters have a separate index and are read beside the others. `archived` lists those of the archive
 -- instead, in the order of their ids.
+-- Index: dead_letters_for_list, the primary key, or an index that fits the filter.
 CREATE OR REPLACE FUNCTION redrive.list_letters(
     filter jsonb, after bigint DEFAULT NULL, max_letters bigint DEFAULT 50, archived boolean DEFAULT false
-) RETURNS SETOF redrive.dead_letters
+) RETURNS SETOF redrive.stored_letters
     LANGUAGE plpgsql STABLE
     -- Read the page in index order, regardless of the planner's estimates.
     SET enable_bitmapscan = off
@@ -25,8 +26,8 @@ DECLARE
 BEGIN
     IF archived THEN
         RETURN QUERY EXECUTE
-            'SELECT l.* FROM redrive.archived_letters l'
-            ' WHERE ($2 IS NULL OR l.id > $2) AND ' || conditions || ' ORDER BY l.id LIMIT $3'
+            'SELECT l.* FROM redrive.stored_letters l WHERE l.is_archived'
+            ' AND ($2 IS NULL OR l.id > $2) AND ' || conditions || ' ORDER BY l.id LIMIT $3'
             USING filter, after, max_letters;
         RETURN;
     END IF;
@@ -36,7 +37,7 @@ BEGIN
     END IF;
     RETURN QUERY EXECUTE
         'SELECT d.* FROM (SELECT l.* FROM (' || page || ') l' || in_order || ') page'
-        ' JOIN redrive.dead_letters d ON d.id = page.id ORDER BY page.died_at DESC, page.id DESC'
+        ' JOIN redrive.letters d ON d.id = page.id ORDER BY page.died_at DESC, page.id DESC'
         USING filter, after, max_letters;
 END
 $$;

@@ -54,7 +54,7 @@ DECLARE
         'SELECT (id, group_id), INSERT ON archived_letters',
         'SELECT, INSERT ON metric_deltas',
         'SELECT, UPDATE ON redrive_runs, rate_buckets',
-        'SELECT ON ring, metric_ring_position, counter_keys, retention, redactions, runs, failure_groups,
+        'SELECT ON letters, ring, metric_ring_position, counter_keys, retention, redactions, runs, failure_groups,
             group_rules, group_policies, protections, queue_pauses, paused_queues, rate_limits',
         'EXECUTE ON FUNCTION lock_turns'];
     worker CONSTANT text[] := ARRAY[
@@ -86,7 +86,7 @@ DECLARE
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
         'SELECT, INSERT, UPDATE, DELETE ON jobs, jobs_delayed, dlq_events, schedules, schedule_ticks',
         'SELECT, UPDATE (cancelled) ON leases',
-        'SELECT ON workers, live_jobs, all_jobs, letters, queues, served_queues, audit, archived_letters, held_groups,
+        'SELECT ON workers, live_jobs, all_jobs, stored_letters, queues, served_queues, audit, archived_letters, held_groups,
             unique_windows',
         'SELECT, INSERT ON dlq_events_archive',
         'INSERT ON redrive_runs',
@@ -102,7 +102,7 @@ DECLARE
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
         'SELECT ON jobs, jobs_delayed, done_jobs, live_jobs, all_jobs, workers, queues, served_queues, unique_keys,
-            unique_windows, dead_letters, letters, letter_versions, details, dlq_events,
+            unique_windows, dead_letters, letters, stored_letters, letter_versions, details, dlq_events,
             archived_letters, groups, group_rules, protections, failure_groups, failure_hours, letter_deltas, runs,
             redrive_runs, run_letters, retention, redactions, breakers, queue_pauses, paused_queues, rate_limits,
             rate_buckets, group_buckets, group_policies, group_slots, diverted_groups, held_groups, audit, schedules,

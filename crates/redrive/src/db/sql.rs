@@ -125,7 +125,6 @@ files {
     FAIL_SCHEDULE = "schedule" / "fail_schedule";
     CAPTURED_BYTES = "dlq" / "captured_bytes";
     ARCHIVED_BYTES = "dlq" / "archived_bytes";
-    LETTERS = "dlq" / "letters";
     PREVIEW_REDRIVE = "dlq" / "preview_redrive";
     RUNS = "dlq" / "runs";
     RUN_SKIPS = "dlq" / "run_skips";
@@ -216,6 +215,7 @@ functions {
     EDIT_LETTERS = edit_letters([bigint], [json], [integer], text, text, jsonb, text, bigint, integer);
     ERASABLE = erasable(jsonb);
     ERASE_BATCH = erase_batch(jsonb, bigint, text, text, bigint);
+    LETTERS = list_letters(jsonb, bigint, bigint, boolean);
     LOCK_LETTERS = lock_letters(jsonb, [text], timestamptz, bigint);
     LIVE_WAITS = live_waits(bigint);
     PAGE_LETTERS = page_letters(jsonb, bigint, bigint);

@@ -36,9 +36,9 @@ row! {
         /// detail is stored once per failure group.
         pub error_detail: Option<String>,
         /// Whether other letters of the group share the detail.
-        pub detail_is_shared: bool,
+        pub detail_is_shared: bool => |row| column::<Option<i64>>(row, "detail_id").map(|id| id.is_some()),
         /// The failure group.
-        pub group: GroupId,
+        pub group: GroupId => |row| column(row, "group_id"),
         /// The payload as it came; `None` for captured bytes that are not JSON or exceed 16 MiB.
         pub payload: Option<Box<RawValue>>,
         /// The bytes of a captured failure; the first 64 KiB if there are more than 16 MiB.
@@ -87,11 +87,11 @@ row! {
         /// The oldest and the newest events.
         pub events: Vec<LetterEvent>,
         /// The run that last redrove the letter.
-        pub run: Option<RunId>,
+        pub run: Option<RunId> => |row| column(row, "run_id"),
         /// The name of the policy that last redrove the letter. `None` also if the policy is gone.
         pub policy: Option<String>,
         /// The worker that ran the last attempt.
-        pub worker: Option<Uuid>,
+        pub worker: Option<Uuid> => |row| column(row, "worker_id"),
         /// The worker's host.
         pub host: Option<String>,
         /// The version of the worker's program.
@@ -103,7 +103,7 @@ row! {
         pub redacted: Vec<String>,
         /// The audit record of the operation that was the last to discard, reopen, restore or edit the
         /// letter since its last death.
-        pub audit: Option<i64>,
+        pub audit: Option<i64> => |row| column(row, "audit_id"),
         /// The operator's reason for discarding the letter.
         pub discard_reason: Option<String>,
         /// Until when a consumer of `dlq_events` has claimed the letter. No redrive or discard takes it.

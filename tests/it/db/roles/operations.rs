@@ -175,7 +175,7 @@ pub(super) const VERBS: &[Verb] = &[
     verb("check the schema", ALL, |on| { on.db.check_schema()?; Ok(()) }),
     verb("read the payload of a waiting job", READERS, |on| on.sql("SELECT payload FROM redrive.jobs LIMIT 1")),
     verb("read a payload of the view", VIEWERS, |on| on.sql("SELECT payload FROM redrive.live_jobs LIMIT 1")),
-    verb("read the message of a letter", VIEWERS, |on| on.sql("SELECT error_message FROM redrive.letters LIMIT 1")),
+    verb("read the message of a letter", READERS, |on| on.sql("SELECT error_message FROM redrive.letters LIMIT 1")),
     verb("read the title of a group", READERS, |on| on.sql("SELECT title FROM redrive.failure_groups LIMIT 1")),
     verb("read the audit", VIEWERS, |on| on.sql("SELECT reason FROM redrive.audit LIMIT 1")),
     verb("read the archive", VIEWERS, |on| on.sql("SELECT * FROM redrive.archived_letters LIMIT 1")),
