@@ -173,14 +173,6 @@ BEGIN
     JOIN redrive.dead_letters l ON l.id = m.id
     JOIN redrive.details d ON d.id = l.detail_id
     ON CONFLICT ON CONSTRAINT details_group_id_digest_key DO NOTHING;
-    INSERT INTO redrive.letter_deltas (group_id, hour, deaths)
-    SELECT c.group_id, c.hour, sum(c.deaths)
-    FROM unnest(held, targets) AS m (id, target)
-    JOIN redrive.dead_letters l ON l.id = m.id
-    CROSS JOIN LATERAL (VALUES
-        (source.group_id, date_trunc('hour', l.died_at, 'UTC'), -1),
-        (m.target, date_trunc('hour', l.died_at, 'UTC'), 1)) AS c (group_id, hour, deaths)
-    GROUP BY 1, 2;
     -- The rules may just have created the group.
     UPDATE redrive.groups g
     SET first_seen = least(g.first_seen, t.first_death),

@@ -68,16 +68,19 @@ BEGIN
         RETURN NULL;
     END IF;
     INSERT INTO redrive.letter_deltas (group_id, state, hour, letters, died_at, deaths)
-    SELECT c.group_id, c.state, date_trunc('hour', c.died_at, 'UTC'), sum(c.letters), max(c.died_at), sum(c.deaths)
+    SELECT c.group_id, c.state, date_trunc('hour', c.at, 'UTC'), sum(c.letters), max(c.died_at), sum(c.deaths)
     FROM was
     -- A full join, because it can only be hashed or merged; see settle.sql. The condition below must not
     -- be strict: the planner would turn it into an inner join with nested loops.
     FULL JOIN became ON became.id = was.id
+    CROSS JOIN LATERAL (SELECT CASE WHEN became.deaths > was.deaths THEN became.died_at END AS died_at,
+        -- A letter that changes its group takes its last death along.
+        CASE WHEN became.deaths = was.deaths AND became.group_id <> was.group_id THEN was.died_at END AS moved) d
     CROSS JOIN LATERAL (VALUES
-        (was.group_id, was.state, -1, NULL::timestamptz, 0),
-        (became.group_id, became.state, 1, CASE WHEN became.deaths > was.deaths THEN became.died_at END,
-         became.deaths - was.deaths)
-    ) AS c (group_id, state, letters, died_at, deaths)
+        (was.group_id, was.state, -1, d.moved, NULL::timestamptz, -num_nonnulls(d.moved)),
+        (became.group_id, became.state, 1, coalesce(d.died_at, d.moved), d.died_at,
+         became.deaths - was.deaths + num_nonnulls(d.moved))
+    ) AS c (group_id, state, letters, at, died_at, deaths)
     WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
         OR was.group_id IS DISTINCT FROM became.group_id
     GROUP BY 1, 2, 3;
