@@ -25,11 +25,11 @@ impl From<u64> for BatchProgress {
 }
 
 #[derive(Clone)]
-pub struct Database(Arc<Server>, Arc<PoolShares>);
+pub struct Database(Arc<Server>, PoolShares);
 
 impl Database {
     pub(crate) fn of(server: &Arc<Server>) -> Database {
-        Database(Arc::clone(server), Arc::default())
+        Database(Arc::clone(server), PoolShares::default())
     }
 
     pub(crate) fn connections(&self) -> u32 {

@@ -7,31 +7,38 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::channel::Sender;
 use crate::sync::{Instant, Mutex, lock};
 
 /// The workers of a pool.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PoolShares {
-    held: PoolShare,
+    count: Arc<AtomicU32>,
     pub(crate) suspects: Arc<Suspects>,
 }
 
-/// What each worker that holds connections of a pool has a clone of, until it is dropped.
-pub(crate) type PoolShare = Arc<()>;
+/// A worker that holds connections of a pool, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct PoolShare(PoolShares);
 
 impl PoolShares {
     /// Admits a worker to a pool of `connections`, unless all workers together need more.
     pub(crate) fn admit(&self, each_needs: u32, connections: u32) -> Result<PoolShare> {
-        let share = Arc::clone(&self.held);
-        let workers = u32::try_from(Arc::strong_count(&self.held) - 1).unwrap_or(u32::MAX);
-        match workers.saturating_mul(each_needs) {
+        let all = self.count.fetch_add(1, Ordering::SeqCst) + 1;
+        let share = PoolShare(self.clone());
+        match all.saturating_mul(each_needs) {
             needed if needed <= connections => Ok(share),
             needed => Err(Error::invalid(format!(
                 "the workers of a pool of {connections} connections need {needed}"
             ))),
         }
+    }
+}
+
+impl Drop for PoolShare {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
