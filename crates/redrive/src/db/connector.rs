@@ -4,7 +4,7 @@
 //! of a name. The attempts of a pool run on its threads, for which no call waits longer than its deadline. The first one
 //! has no pool yet, so it runs on a thread that is abandoned at the deadline.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
@@ -21,6 +21,12 @@ use crate::error::{Error, Result};
 use crate::job::caught::caught;
 use crate::job::wait::from_now;
 use crate::sync::lock;
+
+/// The maximum number of abandoned attempts of a process. They end when the server or the name server does.
+const MAX_ABANDONED: usize = 16;
+
+/// The abandoned attempts. The thread of one that has ended is gone.
+static ABANDONED: Mutex<Vec<Weak<()>>> = Mutex::new(Vec::new());
 
 /// Opens connections to one server.
 #[derive(Clone)]
@@ -59,11 +65,19 @@ impl Connector {
     /// # Errors
     /// *Unavailable* if the server does not answer in time; otherwise the server's error.
     pub(crate) fn begin(mut self, declared: Option<Pooler>) -> Result<(Connector, Pooler)> {
+        if abandoned() >= MAX_ABANDONED {
+            return Err(Error::unavailable(format!(
+                "could not connect to the database: no answer to {MAX_ABANDONED} earlier attempts"
+            )));
+        }
         let (until, connector) = (from_now(self.timeout), self.clone());
         let (reply, answer) = bounded(1);
+        let running = Arc::new(());
+        let attempt = Arc::downgrade(&running);
         spawn("redrive-connect", move || {
             // If the caller gave up, this drops the connection.
             _ = reply.send(unless_refused(|| connector.open_first(declared, until)));
+            drop(running);
         })?;
         let (pooler, first) = match answer.recv_deadline(until) {
             // The stream may be earlier than this thread.
@@ -71,7 +85,10 @@ impl Connector {
                 return Err(self.no_answer().caused_by(error));
             }
             Ok(opened) => opened?,
-            Err(_) => return Err(self.no_answer()),
+            Err(_) => {
+                lock(&ABANDONED).push(attempt);
+                return Err(self.no_answer());
+            }
         };
         self.is_private = declared.is_none() && matches!(pooler, Pooler::Session);
         *lock(&self.first) = Some(first);
@@ -157,6 +174,13 @@ fn unless_refused<T>(connect: impl FnOnce() -> Result<T>) -> Result<T> {
     caught(connect).unwrap_or_else(|_| Err(refused("connect to the database")))
 }
 
+/// Returns how many abandoned attempts have not ended.
+fn abandoned() -> usize {
+    let mut all = lock(&ABANDONED);
+    all.retain(|attempt| attempt.strong_count() > 0);
+    all.len()
+}
+
 /// Opens a connection and proves that its session belongs to this program alone. `None`: another
 /// program may use it too.
 ///
@@ -218,19 +242,24 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_on_a_silent_socket_is_over_at_its_deadline() {
+    fn a_silent_server_gets_so_many_attempts() {
         let folder = env::temp_dir().join(Uuid::new_v4().simple().to_string());
         fs::create_dir(&folder).expect("a folder");
         let silent = UnixListener::bind(folder.join(".s.PGSQL.5432")).expect("a socket");
         let address = format!("host={} user=me", folder.display());
-        let address = address.parse().expect("an address");
-        let hasty = Connector::new(address, Duration::from_millis(1));
-        let error = hasty.begin(None).map(drop).expect_err("no answer");
-        let said = "could not connect to the database: it did not answer within 1ms";
-        assert!(
-            error.is_unavailable() && error.to_string() == said,
-            "{error:?}"
-        );
+        let said = || {
+            let hasty = Connector::new(
+                address.parse().expect("an address"),
+                Duration::from_millis(1),
+            );
+            let error = hasty.begin(None).map(drop).expect_err("no answer");
+            assert!(error.is_unavailable(), "{error:?}");
+            error.to_string()
+        };
+        for _ in 0..MAX_ABANDONED {
+            assert!(said().contains("did not answer within 1ms"));
+        }
+        assert!(said().contains("16 earlier attempts"));
         drop(silent);
         fs::remove_dir_all(&folder).expect("removed");
     }
