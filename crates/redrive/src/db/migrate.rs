@@ -443,9 +443,10 @@ fn apply(session: &mut Session) -> Result<Vec<&'static str>> {
     const DOING: &str = "migrate the schema `redrive`";
     let refused = |error| Error::from_setup(DOING, error);
     let begin = format!("{SETTINGS}; {LOCK}; SET LOCAL lock_timeout = '5s'");
-    // After waiting for the lock, it reads what the previous migrator committed.
-    session.read_committed(DOING, &begin, |session| {
+    session.read_committed(DOING, "", |session| {
         let client = session.client();
+        // Here, where no error says to migrate. After waiting for the lock, it reads what the previous migrator committed.
+        client.batch_execute(&begin).map_err(refused)?;
         let ledger = client.query_typed_one(LEDGER_IS_THERE, &[]);
         if !ledger.map_err(refused)?.get::<_, bool>(0) {
             let create = format!("{AS_OWNER}; {CREATE_LEDGER}");
