@@ -4,9 +4,11 @@
 -- of each group, or the job has the turn of its group. One that `has_run` waits only for a turn. It reads
 -- and locks nothing that another transaction waits for.
 CREATE OR REPLACE FUNCTION redrive.entry_segment(queue text, id bigint, has_run boolean) RETURNS smallint
-    LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT CASE
+    -- An enqueue of one job would plan a function in SQL again each time.
+    LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+    RETURN CASE
         WHEN EXISTS (
                 SELECT FROM redrive.group_policies p
                 WHERE p.queue = entry_segment.queue AND (p.mode IN ('ordered', 'limit') OR NOT has_run AND (
@@ -17,7 +19,8 @@ BEGIN ATOMIC
         THEN 8::smallint
         ELSE (SELECT r.segment FROM redrive.ring r)
     END;
-END;
+END
+$$;
 
 -- Locks the turns that letters have before their jobs are put back: a release waits for the redrive, or has ended before
 -- and left the job without a turn, which `requeue` sees. It runs with the owner's privileges, because roles that redrive

@@ -141,12 +141,16 @@ $$;
 -- Notifies the idle workers of a queue. This is a hint: polling finds the job too. Without an idle
 -- worker it sends nothing, because committing a NOTIFY takes a lock shared by all databases.
 CREATE OR REPLACE FUNCTION redrive.wake(queue text) RETURNS boolean
-    LANGUAGE sql VOLATILE
+    -- An enqueue of one job would plan a function in SQL again each time.
+    LANGUAGE plpgsql VOLATILE
 AS $$
-    SELECT pg_notify('redrive_ready', wake.queue) IS NOT NULL
+BEGIN
+    PERFORM pg_notify('redrive_ready', wake.queue)
     FROM redrive.workers w
     WHERE w.queue = wake.queue AND w.waiting AND w.expires_at > statement_timestamp()
-    LIMIT 1
+    LIMIT 1;
+    RETURN FOUND;
+END
 $$;
 
 -- Returns whether none of these queues holds a live job: none ready, delayed or leased. All are read in one snapshot, because
