@@ -87,7 +87,13 @@ AS $$
         CROSS JOIN LATERAL unnest(d.keys, d.labels, d.counts) AS u (key, label, count)
     ),
     sides AS (
-        SELECT j.queue, 'live' AS set, '' AS state, count(*) AS rows, 0::bigint AS total FROM redrive.live_jobs j GROUP BY 1
+        SELECT j.queue::text AS queue, 'live' AS set, '' AS state, count(*) AS rows, 0::bigint AS total
+        FROM redrive.jobs j GROUP BY 1
+        UNION ALL
+        SELECT d.queue, 'live', '', count(*), 0 FROM redrive.jobs_delayed d GROUP BY 1
+        UNION ALL
+        SELECT l.queue::text, 'live', '', sum(l.job_count - cardinality(l.done))::bigint, 0
+        FROM redrive.leases l GROUP BY 1
         UNION ALL
         SELECT l.queue::text, 'dlq', l.state, count(*), 0 FROM redrive.dead_letters l GROUP BY 1, 3
         UNION ALL

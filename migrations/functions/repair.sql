@@ -54,7 +54,9 @@ BEGIN
                 SELECT 'redrive.job_id' AS sequence, 'SELECT max(u.id) FROM ('
                     'SELECT max(l.id) AS id FROM redrive.dead_letters l'
                     ' UNION ALL SELECT max(a.id) FROM redrive.archived_letters a'
-                    ' UNION ALL SELECT max(j.id) FROM redrive.live_jobs j) u' AS asked
+                    ' UNION ALL SELECT max(j.id) FROM redrive.jobs j'
+                    ' UNION ALL SELECT max(d.id) FROM redrive.jobs_delayed d'
+                    ' UNION ALL SELECT max(i.id) FROM redrive.leases l CROSS JOIN LATERAL unnest(l.ids) AS i (id)) u' AS asked
                 UNION ALL
                 SELECT pg_get_serial_sequence(c.name, a.attname), format('SELECT max(%I) FROM %s', a.attname, c.name)
                 FROM pg_attribute a

@@ -30,10 +30,19 @@ COMMENT ON VIEW redrive.served_queues IS 'The live workers of each queue, their 
 -- The state and the numbers of every queue, as `redrive stats` shows them. It exposes no payload, error text or
 -- reason.
 CREATE OR REPLACE VIEW redrive.queues AS
-    WITH live AS (
-        SELECT j.queue, count(*) FILTER (WHERE j.state = 'ready') AS ready, count(*) FILTER (WHERE j.state = 'delayed') AS delayed,
-               count(*) FILTER (WHERE j.state = 'leased') AS leased, min(j.run_at) FILTER (WHERE j.state = 'ready') AS oldest
-        FROM redrive.live_jobs j
+    WITH ready AS (
+        SELECT j.queue::text AS queue, count(*) AS jobs, min(coalesce((j.meta).ready_at, j.enqueued_at)) AS oldest
+        FROM redrive.jobs j
+        GROUP BY 1
+    ),
+    delayed AS (
+        SELECT d.queue::text AS queue, count(*) AS jobs
+        FROM redrive.jobs_delayed d
+        GROUP BY 1
+    ),
+    leased AS (
+        SELECT l.queue::text AS queue, sum(l.job_count - cardinality(l.done)) AS jobs
+        FROM redrive.leases l
         GROUP BY 1
     ),
     dead AS (
@@ -47,10 +56,10 @@ CREATE OR REPLACE VIEW redrive.queues AS
            CASE WHEN paused.paused_at IS NULL THEN 'running' ELSE 'paused' END AS state,
            paused.paused_at,
            paused.ends_at AS pause_ends_at,
-           coalesce(live.ready, 0)::bigint AS ready,
-           coalesce(live.delayed, 0)::bigint AS delayed,
-           coalesce(live.leased, 0)::bigint AS leased,
-           live.oldest AS oldest_ready,
+           coalesce(ready.jobs, 0)::bigint AS ready,
+           coalesce(delayed.jobs, 0)::bigint AS delayed,
+           coalesce(leased.jobs, 0)::bigint AS leased,
+           ready.oldest AS oldest_ready,
            coalesce(served.workers, 0)::bigint AS workers,
            coalesce(served.slots, 0)::bigint AS slots,
            coalesce(dead.open, 0)::bigint AS open,
@@ -58,7 +67,9 @@ CREATE OR REPLACE VIEW redrive.queues AS
            coalesce(dead.recovered, 0)::bigint AS recovered,
            coalesce(dead.discarded, 0)::bigint AS discarded,
            coalesce(dead.quarantined, 0)::bigint AS quarantined
-    FROM live
+    FROM ready
+    FULL JOIN delayed USING (queue)
+    FULL JOIN leased USING (queue)
     FULL JOIN redrive.served_queues served USING (queue)
     FULL JOIN dead USING (queue)
     FULL JOIN redrive.paused_queues paused USING (queue);

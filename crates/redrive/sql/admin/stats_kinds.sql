@@ -13,9 +13,16 @@ FROM (
     SELECT c.queue, c.kind, sum(c.ready)::bigint AS ready, sum(c.delayed)::bigint AS delayed,
            sum(c.leased)::bigint AS leased, sum(c.held)::bigint AS held
     FROM (
-        SELECT j.queue, j.kind, count(*) FILTER (WHERE j.state = 'ready') AS ready,
-               count(*) FILTER (WHERE j.state = 'delayed') AS delayed, count(*) FILTER (WHERE j.state = 'leased') AS leased, 0 AS held
-        FROM redrive.live_jobs j WHERE $1::text IS NULL OR j.queue = $1 GROUP BY 1, 2
+        SELECT j.queue::text AS queue, j.kind::text AS kind, count(*) AS ready, 0 AS delayed, 0 AS leased, 0 AS held
+        FROM redrive.jobs j WHERE $1::text IS NULL OR j.queue = $1 GROUP BY 1, 2
+        UNION ALL
+        SELECT d.queue, d.kind, 0, count(*), 0, 0
+        FROM redrive.jobs_delayed d WHERE $1::text IS NULL OR d.queue = $1 GROUP BY 1, 2
+        UNION ALL
+        SELECT l.queue, u.kind, 0, 0, count(*), 0
+        FROM redrive.leases l
+        CROSS JOIN LATERAL unnest(l.ids, l.kinds) AS u (id, kind)
+        WHERE u.id <> ALL (l.done) AND ($1::text IS NULL OR l.queue = $1) GROUP BY 1, 2
         UNION ALL
         -- Segment 8 has the jobs that wait for their group. They are among the ready ones.
         SELECT j.queue, j.kind, 0, 0, 0, count(*)
