@@ -1,19 +1,20 @@
 //! Opens connections.
 //!
 //! Over TCP, the stream of the connection ends an attempt. Nothing ends one on a Unix socket, and nothing ends the lookup
-//! of a name. The first attempt is a call like others, and later ones run on the threads of the pool, for which no call
-//! waits longer than its deadline.
+//! of a name. The attempts of a pool run on its threads, for which no call waits longer than its deadline. The first one
+//! has no pool yet, so it runs on a thread that is abandoned at the deadline.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::bounded;
 use postgres::SimpleQueryMessage;
 use uuid::Uuid;
 
 use crate::db::connection::OwnConnection;
 use crate::db::deadline::can_have_deadlines;
 use crate::db::pooler::Pooler;
-use crate::db::spawn::refused;
+use crate::db::spawn::{refused, spawn};
 use crate::db::url::ConnectOptions;
 use crate::error::driver::SHARED;
 use crate::error::{Error, Result};
@@ -26,22 +27,17 @@ use crate::sync::lock;
 pub(crate) struct Connector {
     address: ConnectOptions,
     /// The deadline of an attempt.
-    pub(crate) timeout: Duration,
-    declared: Option<Pooler>,
-    /// What the first connection showed, unless it is declared.
-    found: Arc<OnceLock<Pooler>>,
+    timeout: Duration,
+    /// Whether each connection must prove that no other program uses its session.
+    is_private: bool,
     /// Why the pool's last attempt failed, unless it succeeded.
     trouble: Arc<Mutex<Option<Error>>>,
-    /// The first connection, which the pool gets first.
+    /// The connection of the first check, which the pool gets first.
     first: Arc<Mutex<Option<OwnConnection>>>,
 }
 
 impl Connector {
-    pub(crate) fn new(
-        mut address: ConnectOptions,
-        declared: Option<Pooler>,
-        timeout: Duration,
-    ) -> Connector {
+    pub(crate) fn new(mut address: ConnectOptions, timeout: Duration) -> Connector {
         let config = address.config_mut();
         // The driver tries one address after another, each for this long. The last one must have its share of the attempt,
         // and a name may have two: one of IPv6 and one of IPv4.
@@ -51,52 +47,66 @@ impl Connector {
         Connector {
             address,
             timeout,
-            declared,
-            found: Arc::default(),
+            is_private: false,
             trouble: Arc::default(),
             first: Arc::default(),
         }
     }
 
-    /// Opens the first connection and keeps it for the pool, which would hide an error such as a wrong password.
-    pub(crate) fn begin(&self, until: Instant) -> Result<()> {
-        let opened = unless_refused(|| self.open(until));
-        *lock(&self.first) = Some(opened?);
-        Ok(())
+    /// Opens the first connection and keeps it for the pool. Without a declaration, it shows whether there is a pooler;
+    /// if there is none, all later sessions must be private, too.
+    ///
+    /// # Errors
+    /// *Unavailable* if the server does not answer in time; otherwise the server's error.
+    pub(crate) fn begin(mut self, declared: Option<Pooler>) -> Result<(Connector, Pooler)> {
+        let (until, connector) = (from_now(self.timeout), self.clone());
+        let (reply, answer) = bounded(1);
+        spawn("redrive-connect", move || {
+            // If the caller gave up, this drops the connection.
+            _ = reply.send(unless_refused(|| connector.open_first(declared, until)));
+        })?;
+        let (pooler, first) = match answer.recv_deadline(until) {
+            // The stream may be earlier than this thread.
+            Ok(Err(error)) if Instant::now() >= until && error.is_lost() => {
+                return Err(self.no_answer().caused_by(error));
+            }
+            Ok(opened) => opened?,
+            Err(_) => return Err(self.no_answer()),
+        };
+        self.is_private = declared.is_none() && matches!(pooler, Pooler::Session);
+        *lock(&self.first) = Some(first);
+        Ok((self, pooler))
     }
 
-    /// Opens a connection. Without a declaration, the first one shows whether there is a pooler; if there is none, all
-    /// later sessions must be private, too.
-    fn open(&self, until: Instant) -> Result<OwnConnection> {
-        let found = self.found.get();
-        if self.declared.is_some() || found == Some(&Pooler::Transaction) {
-            return self.address.connect_until(until);
+    /// Opens the first connection, and finds out whether there is a pooler, unless it is declared.
+    fn open_first(
+        &self,
+        declared: Option<Pooler>,
+        until: Instant,
+    ) -> Result<(Pooler, OwnConnection)> {
+        if let Some(pooler) = declared {
+            return Ok((pooler, self.address.connect_until(until)?));
         }
-        match (open_private(&self.address, until)?, found) {
-            (Some(private), _) => {
-                self.found.get_or_init(|| Pooler::Session);
-                Ok(private)
-            }
-            (None, Some(_)) => Err(Error::refused(format!(
-                "could not open a connection: {SHARED}"
-            ))),
-            (None, None) => {
-                let shared = self.address.connect_until(until)?;
-                self.found.get_or_init(|| Pooler::Transaction);
-                log::info!(
-                    "other programs may use the same sessions of the database, as behind a pooler, so \
-                     nothing is kept on them; if each session belongs to one client, declare \
-                     `Pooler::Session`, on the command line `--pooler session`"
-                );
-                Ok(shared)
-            }
+        if let Some(private) = open_private(&self.address, until)? {
+            return Ok((Pooler::Session, private));
         }
+        let shared = self.address.connect_until(until)?;
+        log::info!(
+            "other programs may use the same sessions of the database, as behind a pooler, so \
+             nothing is kept on them; if each session belongs to one client, declare \
+             `Pooler::Session`, on the command line `--pooler session`"
+        );
+        Ok((Pooler::Transaction, shared))
     }
 
-    /// Returns the pooler before the server: as declared, or as the first connection showed it.
-    pub(crate) fn pooler(&self) -> Pooler {
-        let known = self.declared.or_else(|| self.found.get().copied());
-        known.unwrap_or(Pooler::Transaction)
+    /// Opens a later connection.
+    fn open(&self) -> Result<OwnConnection> {
+        let until = from_now(self.timeout);
+        match self.is_private {
+            false => self.address.connect_until(until),
+            true => open_private(&self.address, until)?
+                .ok_or_else(|| Error::refused(format!("could not open a connection: {SHARED}"))),
+        }
     }
 
     /// Returns why the pool has no connection, if the last attempt failed.
@@ -107,6 +117,13 @@ impl Connector {
     /// Returns whether its connections can have deadlines.
     pub(crate) fn can_have_deadlines(&self) -> bool {
         can_have_deadlines(self.address.config())
+    }
+
+    fn no_answer(&self) -> Error {
+        Error::unavailable(format!(
+            "could not connect to the database: it did not answer within {:?}",
+            self.timeout
+        ))
     }
 }
 
@@ -119,7 +136,7 @@ impl r2d2::ManageConnection for Connector {
         if let Some(first) = lock(&self.first).take() {
             return Ok(first);
         }
-        let opened = unless_refused(|| self.open(from_now(self.timeout)));
+        let opened = unless_refused(|| self.open());
         *lock(&self.trouble) = opened.as_ref().err().cloned();
         opened
     }
@@ -180,6 +197,9 @@ fn may_refuse_options(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::{env, fs};
+
     use super::*;
 
     #[test]
@@ -191,9 +211,27 @@ mod tests {
             ("host=db,db2 connect_timeout=6 sslmode=disable", 1500),
             ("hostaddr=127.0.0.1,127.0.0.2", 1500),
         ] {
-            let connector = Connector::new(hosts.parse().expect("an address"), None, given);
+            let connector = Connector::new(hosts.parse().expect("an address"), given);
             let per_host = connector.address.config().get_connect_timeout();
             assert_eq!(per_host, Some(&Duration::from_millis(share)), "{hosts}");
         }
+    }
+
+    #[test]
+    fn an_attempt_on_a_silent_socket_is_over_at_its_deadline() {
+        let folder = env::temp_dir().join(Uuid::new_v4().simple().to_string());
+        fs::create_dir(&folder).expect("a folder");
+        let silent = UnixListener::bind(folder.join(".s.PGSQL.5432")).expect("a socket");
+        let address = format!("host={} user=me", folder.display());
+        let address = address.parse().expect("an address");
+        let hasty = Connector::new(address, Duration::from_millis(1));
+        let error = hasty.begin(None).map(drop).expect_err("no answer");
+        let said = "could not connect to the database: it did not answer within 1ms";
+        assert!(
+            error.is_unavailable() && error.to_string() == said,
+            "{error:?}"
+        );
+        drop(silent);
+        fs::remove_dir_all(&folder).expect("removed");
     }
 }

@@ -1,24 +1,29 @@
 //! The library's pool of connections.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use r2d2::{NopErrorHandler, Pool};
 use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
-use crate::db::caller::{DbCaller, Deadlines, SessionSource, SessionUse};
+use crate::db::caller::{Deadlines, SessionSource};
 use crate::db::connector::Connector;
+use crate::db::pooler::Pooler;
 use crate::db::session::Session;
 use crate::db::spawn::refused;
 use crate::error::{Error, Result};
 use crate::job::caught::caught;
-use crate::job::wait::from_now;
 
 /// The number of connections opened in parallel.
 const THREADS: usize = 3;
 
-/// Opens a pool and its first connection. Returns the source of its sessions.
-pub(crate) fn open(connector: &Connector, connections: u32) -> Result<SessionSource> {
-    let timeout = connector.timeout;
+/// Opens a pool and returns the source of its sessions.
+pub(crate) fn open(
+    connector: Connector,
+    pooler: Pooler,
+    connections: u32,
+    timeout: Duration,
+) -> Result<SessionSource> {
     // The pool panics if the host refuses one.
     let threads = caught(|| {
         // These threads end with the pool instead of with its last scheduled job.
@@ -43,21 +48,14 @@ pub(crate) fn open(connector: &Connector, connections: u32) -> Result<SessionSou
         true => Deadlines::ByConnection,
         false => Deadlines::ByThread,
     };
-    let managed = connector.clone();
     let source = SessionSource::new(deadlines, move |wait| {
         let connection = pool
             .get_timeout(wait.min(timeout))
-            .map_err(|error| no_connection(&managed, error))?;
-        Ok(Session::new(Box::new(connection), managed.pooler()))
+            .map_err(|error| no_connection(&connector, error))?;
+        Ok(Session::new(Box::new(connection), pooler))
     });
-    let (connector, pooled) = (connector.clone(), source.clone());
-    let first = SessionSource::new(Deadlines::ByThread, move |wait| {
-        connector.begin(from_now(wait))?;
-        // The pool closes a connection that is idle for long; the connector would keep it.
-        pooled.session(wait)
-    });
-    let mut caller = DbCaller::new("redrive-connect", first, SessionUse::PerCall);
-    caller.call("connect to the database", timeout, |_| Ok(()))?;
+    // The pool closes a connection that is idle for long; the connector would keep it.
+    drop(source.session(timeout)?);
     Ok(source)
 }
 

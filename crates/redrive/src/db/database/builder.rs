@@ -106,9 +106,11 @@ impl DatabaseBuilder {
         }
         let timeout = config.get_connect_timeout().copied();
         let timeout = timeout.unwrap_or(self.connect_timeout).min(MAX_WAIT);
-        let connector = Connector::new(address, self.pooler, timeout);
-        let source = pool::open(&connector, self.connections)?;
-        let (pooler, connections) = (connector.pooler(), self.connections);
+        // The first connection bypasses the pool, which would hide an error such as a wrong
+        // password.
+        let (connector, pooler) = Connector::new(address, timeout).begin(self.pooler)?;
+        let source = pool::open(connector, pooler, self.connections, timeout)?;
+        let connections = self.connections;
         Ok(Database::over(source, pooler, connections, call, bulk))
     }
 }
