@@ -26,7 +26,7 @@ impl Hand<'_> {
     pub fn claims(&self, client: &mut impl GenericClient) -> Vec<i64> {
         let Hand { queue, id } = self;
         let (all, none, lease) = (None::<Vec<String>>, Vec::<String>::new(), Uuid::new_v4());
-        let (ranks, after, to) = (vec![i32::MIN], vec![0_i64], vec![i32::MAX]);
+        let (ranks, after, to) = (vec![i32::MIN], vec![0_i64], vec![i64::from(i32::MAX)]);
         let (bytes, most) = (8_388_608_i64, i32::MAX);
         let values: [&(dyn ToSql + Sync); 13] = [
             queue, &all, &none, &1000_i64, &bytes, &most, &lease, id, &ranks, &after, &to, &all,

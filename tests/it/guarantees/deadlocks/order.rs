@@ -210,8 +210,7 @@ fn a_capture_whose_letter_was_deleted_starts_again_without_locks() {
 const ERASE: &str = r#"SELECT entries FROM redrive.erase_batch('{"payload": "$.number > 0"}', 10, NULL, 'x')
     WHERE place = 'letters'"#;
 
-const REPAIR: &str =
-    "SELECT sum(places)::bigint FROM redrive.repair(false) WHERE finding = 'letter'";
+const REPAIR: &str = "SELECT sum(places)::bigint FROM redrive.repair(false) WHERE kind = 'letter'";
 
 /// Each changes several groups, as a fold does.
 #[test]

@@ -14,6 +14,12 @@ impl Fetcher {
     pub(super) fn round(&mut self, demand: usize, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
         let handled = self.state.kinds.as_ref();
         self.sources = self.known_sources.of(plan, handled);
+        if plan.probe.is_some() {
+            // Each probe asks for tokens, because a breaker must not wait for what is no longer true.
+            for source in &self.sources {
+                source.note_tokens(None);
+            }
+        }
         self.promote_when_due()?;
         fastrand::shuffle(&mut self.sources);
         let has_groups = self.state.breakers.has_groups();
