@@ -40,7 +40,7 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
             QUEUE => (options.spec.slots, POLL),
             _ => (OTHER_SLOTS.min(options.spec.slots), OTHER_POLL),
         };
-        Worker::builder(&Queue::new(&db, name)?)
+        let builder = Worker::builder(&Queue::new(&db, name)?)
             .slots(slots)
             .lease(options.run.lease)
             .poll_interval(poll)
@@ -74,12 +74,16 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
                     }
                     transactional.finish(job, &attempt, &job.payload().0)
                 },
-            )
-            .handle_batch(
+            );
+        // A worker with batches claims no followers, and only the main queue has such jobs.
+        match name {
+            QUEUE => builder.handle_batch(
                 BatchOptions::new(batch::JOBS).linger(batch::LINGER),
                 move |batch: &Batch<BatchWork>| batches.run_batch(batch),
-            )
-            .start()
+            ),
+            _ => builder,
+        }
+        .start()
     };
     let queues = options.queues().into_iter();
     let workers: Vec<Worker> = queues

@@ -1,6 +1,8 @@
 //! Scenarios about groups: order, limits, turns, and what the letter of a dead job holds.
 
-use super::conditions::{are_claimed, at_least_claimed, have_ended, letters_are};
+use super::conditions::{
+    are_claimed, at_least_claimed, have_ended, have_left_a_lease, letters_are,
+};
 use super::jobs::SEEN;
 use super::serve_all;
 use crate::client::{Client, grouped, grouped_transactional};
@@ -85,6 +87,10 @@ pub(super) fn followers(env: &mut Environment) {
     let plans = [Plan::Done, Plan::Hold, Plan::Done, Plan::Done];
     let slow = ordered.enqueue_as(&plans, grouped("c"));
     env.wait_for_sql("the slow job runs", &are_claimed(&slow[1..2]));
+    env.wait_for_sql("its followers return", &have_left_a_lease(&slow[2..]));
+    // A claim takes it after the followers, unless the slow job keeps them waiting.
+    let other = ordered.enqueue_as(&[Plan::Done], grouped("d"));
+    env.wait_for_sql("a job of another group ends", &have_ended(&other));
     env.open_all_gates();
     env.wait_for_sql("the jobs behind it end", &have_ended(&slow));
 }
