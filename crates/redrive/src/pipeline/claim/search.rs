@@ -2,7 +2,7 @@
 //!
 //! Most queues are short, so a claim reads them whole. In a large queue it reads
 //! [windows](super::windows). A process measures the queue before its first claim, again when it has
-//! grown or after a claim that took long or took many jobs, and a large one every few seconds, to learn the newest id.
+//! grown or after a claim that took long, and a large one every few seconds, to learn the newest id.
 
 use std::time::Duration;
 
