@@ -124,16 +124,17 @@ COMMENT ON TABLE redrive.jobs_delayed IS 'Delayed jobs: inserted by enqueue and 
 
 CREATE INDEX jobs_delayed_for_promote ON redrive.jobs_delayed (queue, run_at, id);
 
--- At which time the promotions of a queue start, because vacuum cannot remove millions of rows before it. A mark
--- is a hint: jobs can appear below it, and every process reads those rows too, at a limited rate; see
--- crates/redrive/src/pipeline/promote/due.rs.
+-- At which time the promotions of a queue start, because vacuum cannot remove millions of rows before it; see
+-- redrive.promote.
 CREATE TABLE redrive.delayed_marks (
     queue    redrive.short_text NOT NULL PRIMARY KEY,
     run_at   timestamptz        NOT NULL,
-    noted_at timestamptz        NOT NULL DEFAULT clock_timestamp()
+    whole_at timestamptz        NOT NULL,
+    noted_at timestamptz        NOT NULL
 );
 
 COMMENT ON COLUMN redrive.delayed_marks.run_at IS 'Jobs that were due before that have been promoted, as far as is known.';
+COMMENT ON COLUMN redrive.delayed_marks.whole_at IS 'When a promotion reads the jobs before the mark, too.';
 -- One row per worker process. Renewing it renews all leases of the process, so the cost of a
 -- heartbeat does not depend on the number of jobs in flight.
 CREATE TABLE redrive.workers (

@@ -42,7 +42,7 @@ impl Hand<'_> {
 
     /// Makes delayed jobs that are due ready.
     pub fn promotes(&self, client: &mut impl GenericClient) {
-        let values: [&(dyn ToSql + Sync); 4] = [&self.queue, &1000_i64, &i64::MAX, &10_000_i64];
+        let values: [&(dyn ToSql + Sync); 4] = [&self.queue, &1000_i64, &10_000_i64, &0_i64];
         let promoted = client.query(statement("promote"), &values);
         promoted.expect("promote jobs");
     }

@@ -79,7 +79,7 @@ pub(crate) const SPEED_UP: &[Patch] = &[
 
 pub(crate) const MUTANTS: &[Mutant] = mutants! {
     // Mutants of claiming: attempts, leases and suspects.
-    "promote-ignores-run-at" in Work breaks [NotEarly], Statement
+    "promote-ignores-run-at" in Work breaks [NotEarly], Function
         "promote" "d.run_at <= statement_timestamp()"
             => "d.run_at <= statement_timestamp() + interval '1 day'";
     "claim-charges-no-attempt" in Work breaks [Attempts], Function

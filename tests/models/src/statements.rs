@@ -53,7 +53,7 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
         "other_workers" => lease::other_workers(tables, given),
         // The server is durable.
         "open_breakers" | "unhandled_kinds" | "end_transactions" | "count_chores"
-        | "durability" | "store_delayed_mark" => Vec::new(),
+        | "durability" => Vec::new(),
         other => panic!("the model does not implement the statement `{other}`"),
     };
     let is_logged = match name {

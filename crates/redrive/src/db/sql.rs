@@ -94,8 +94,6 @@ files {
     RESERVE_IDS = "pipeline" / "reserve_ids";
     COPY_JOBS = "pipeline" / "copy_jobs";
     COPY_JOBS_DELAYED = "pipeline" / "copy_jobs_delayed";
-    PROMOTE = "pipeline" / "promote";
-    STORE_DELAYED_MARK = "pipeline" / "store_delayed_mark";
     CLAIM = "pipeline" / "claim";
     CLAIM_WINDOW = "pipeline" / "claim_window";
     CLAIM_ONE = "pipeline" / "claim_one";
@@ -185,6 +183,7 @@ functions {
     IS_DRAINED = is_drained([text]);
     OPEN_BREAKER = open_breaker(text, interval, text, text);
     PAUSE_QUEUE = pause_queue(text, timestamptz, interval, text, text);
+    PROMOTE = promote(text, bigint, bigint, bigint);
     PRUNE_AUDIT = prune_audit(interval, bigint, text, text);
     PRUNE_LETTERS = prune_letters(interval, bigint, text, text);
     REGROUP_LETTERS = regroup_letters(bigint, bigint, bigint);

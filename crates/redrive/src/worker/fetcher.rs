@@ -15,7 +15,6 @@ use crate::error::Error;
 use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::{ClaimedJob, LeaseId, fill};
-use crate::pipeline::promote::due::DueSearch;
 use crate::pipeline::settle::release;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
@@ -132,11 +131,13 @@ pub(crate) struct Fetcher {
     next: Next,
     /// Whether it waits for nothing but notifications and its poll.
     only_polls: bool,
-    /// Where promotions look.
-    due: DueSearch,
+    /// How long the last promotion took, if it failed.
+    promotion_failed: Duration,
     promoted_at: Instant,
     /// When the next delayed job is due.
     due_at: Option<Instant>,
+    /// When a promotion reads all due jobs in spite of a mark.
+    whole_at: Option<Instant>,
     /// Whether a notification arrived since the last claim.
     woken: bool,
     /// Whether this worker asked for notifications.
@@ -163,9 +164,10 @@ impl Fetcher {
             sources: Vec::new(),
             next: Next::once_there_is_room(),
             only_polls: false,
-            due: DueSearch::default(),
+            promotion_failed: Duration::ZERO,
             promoted_at: now,
             due_at: Some(now),
+            whole_at: None,
             woken: false,
             policy: WakePolicy::new(state.config.queue.database().pooler_mode(), now),
             pause: PAUSE,
@@ -283,7 +285,7 @@ impl Fetcher {
         self.only_polls = self.policy.is_notified()
             && goes_on.is_none()
             && next_probe.is_none()
-            && self.due.whole_in(now).is_none();
+            && self.whole_at.is_none();
         let until_probe = next_probe.map(|at| at.saturating_duration_since(now).max(LEAST_WAIT));
         let waits = goes_on.into_iter().chain(until_probe);
         Next::News(now + waits.fold(self.wait_for_jobs(), Duration::min))
@@ -294,9 +296,8 @@ impl Fetcher {
         let (now, wait) = (Instant::now(), self.policy.wait());
         let poll = self.state.config.poll.mul_f64(0.8 + fastrand::f64() * 0.4);
         // Jobs due at the same time are promoted together.
-        let until_due = self.due_at.map(|at| at.saturating_duration_since(now));
-        let ends = until_due.into_iter().chain(self.due.whole_in(now));
-        let ends = ends.map(|end| end.max(LEAST_WAIT));
+        let ends = self.due_at.into_iter().chain(self.whole_at);
+        let ends = ends.map(|at| at.saturating_duration_since(now).max(LEAST_WAIT));
         ends.fold(poll.min(wait), Duration::min)
     }
 

@@ -32,8 +32,7 @@ claim_groups              30000  'orders', NULL, '{}', 500, 8388608, gen_random_
 take_group_tokens           100  'orders', '{g1,g2,g3,none}', '{1,2,3,4}'
 forget_full_buckets       10000  1000
 queues_with_held_groups   30000  10000
-promote                   20000  'orders', 1000, 2048, 10000
-store_delayed_mark           20  'orders', 1700000000000000
+promote                   20000  'orders', 1000, 10000, 0
 settle_done                  20  ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], 'orders', ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{succeeded}', '{order}', '{NULL}', '{10}', '{0}', '{10}', false
 settle                      500  ARRAY_FILL('00000000-0000-0000-0001-000000000002'::uuid, '{4}'), '{20,21,22,23}', '{done,retry,retry,dead}', '{0,0,60000,0}', '{NULL,NULL,NULL,rejected}', '{NULL,E,E,E}', '{NULL,e,e,e}', '{NULL,NULL,NULL,NULL}', ARRAY[NULL, '{}', '{}', '{}']::jsonb[], '00000000-0000-0000-0000-000000000001', 'h', 'v', false, '{f,f,f,f}', 1, 'orders', '{0,0,0,0}', ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{failed}', '{order}', '{error}', '{NULL}', '{2}', '{0}', '{NULL,NULL,NULL,NULL}', 10
 settle_own                  200  '00000000-0000-0000-0001-000000000002', 20, 1, true, true, now(), '{succeeded}', '{order}', '{NULL}', '{1}', '{0}'

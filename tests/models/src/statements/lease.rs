@@ -117,11 +117,8 @@ pub(super) fn promote(tables: &mut Tables) -> Vec<Row> {
     vec![
         Row::default()
             .with("moved", Type::INT8, &moved)
-            .with("last_micros", Type::INT8, &None::<i64>)
-            .with("mark_micros", Type::INT8, &0_i64)
-            .with("now_micros", Type::INT8, &0_i64)
-            .with("pages", Type::INT8, &0_i64)
-            .with("next_due_ms", Type::INT8, &next),
+            .with("next_due_ms", Type::INT8, &next)
+            .with("whole_in_ms", Type::INT8, &None::<i64>),
     ]
 }
 

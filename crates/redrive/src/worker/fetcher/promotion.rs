@@ -1,9 +1,14 @@
 //! Promotes delayed jobs.
 
+use std::time::Duration;
+
 use super::{Fetcher, PROMOTE_EVERY, PROMOTE_EVERY_BUSY, ahead};
 use crate::error::Result;
 use crate::pipeline::promote::promote;
 use crate::sync::Instant;
+
+/// A promotion that failed after more would fail again.
+const LONG: Duration = Duration::from_millis(25);
 
 impl Fetcher {
     /// Promotes delayed jobs if one may be due.
@@ -16,7 +21,7 @@ impl Fetcher {
         };
         if self.due_at.is_some_and(|due_at| due_at <= now)
             || now.duration_since(self.promoted_at) >= every
-            || self.due.is_whole(now)
+            || self.whole_at.is_some_and(|at| at <= now)
         {
             self.promote()?;
         }
@@ -25,17 +30,18 @@ impl Fetcher {
 
     /// Promotes delayed jobs. Returns whether there were any.
     pub(super) fn promote(&mut self) -> Result<bool> {
-        let queue = self.state.config.queue.shared_name();
         let within = ahead(self.state.config.poll);
+        let call = promote(self.state.queue(), within, self.promotion_failed);
         let asked_at = Instant::now();
-        let (mark, pages) = (self.due.take_mark(asked_at), self.due.pages(asked_at));
-        let promoted = self.claimer.call("promote delayed jobs", move |session| {
-            promote(session, &queue, mark, pages, within)
-        });
+        let promoted = self.claimer.call("promote delayed jobs", call);
         let now = Instant::now();
         let took = now.duration_since(asked_at);
-        let promoted = promoted.inspect_err(|_| self.due.note_failure(asked_at, took))?;
-        self.due.note(asked_at, took, &promoted);
+        self.promotion_failed = match &promoted {
+            Err(_) if took > LONG => took,
+            Ok(_) | Err(_) => Duration::ZERO,
+        };
+        let promoted = promoted?;
+        self.whole_at = promoted.whole_in_ms.map(|wait| now + wait);
         self.promoted_at = now;
         self.due_at = match promoted.is_full() {
             true => Some(now),
