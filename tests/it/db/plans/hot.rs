@@ -22,7 +22,7 @@ pub(super) fn hot(table: &'static str) -> impl Iterator<Item = Hot> {
     })
 }
 
-/// The statements of workers.
+/// The statements of workers, and a listing, which is no cheaper under the settings of callers.
 pub(super) const WORKERS: &str = r"
 claim                      5000  'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), '{-32768}', '{0}', '{32767}', NULL, 2
 claim_window               5000  'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), '{-4,0}', '{1500000,1500000}', '{1600000,1600000}', NULL, 2
@@ -51,6 +51,8 @@ fold_letters               2000  5000
 fold_runs                  2000  5000
 count_chores               2000  'orders', '{chore}', '{ring}', '{0}', '{1}', '{0.1}'
 take_probe                  200  'queue:orders', 1000
+held_groups                2000  'held', NULL, 50
+held_groups                 200  NULL, 5, 1
 ";
 
 /// The statements of other clients.
