@@ -8,6 +8,8 @@ pub(super) struct Place {
     pub(super) after: Option<String>,
     /// How many jobs of a group to take before those of the next one.
     pub(super) in_a_row: i32,
+    /// The kinds whose jobs run in batches.
+    pub(super) batched: Vec<String>,
     /// The payload bytes after which it takes no further job.
     pub(super) bytes: i64,
 }
@@ -17,6 +19,7 @@ impl Default for Place {
         Place {
             after: None,
             in_a_row: 1,
+            batched: Vec::new(),
             bytes: 8_388_608,
         }
     }
@@ -28,8 +31,20 @@ pub(super) fn claim(client: &mut impl GenericClient, limit: i64, place: &mut Pla
     let (lease, worker) = (Uuid::new_v4(), Uuid::nil());
     let (after, bytes) = (&place.after, &place.bytes);
     let (in_a_row, most) = (&place.in_a_row, i32::MAX);
-    let values: [&(dyn ToSql + Sync); 12] = [
-        &"orders", &all, &none, &limit, bytes, &lease, &worker, &all, after, &500, in_a_row, &most,
+    let values: [&(dyn ToSql + Sync); 13] = [
+        &"orders",
+        &all,
+        &none,
+        &limit,
+        bytes,
+        &lease,
+        &worker,
+        &all,
+        after,
+        &500,
+        in_a_row,
+        &most,
+        &place.batched,
     ];
     let rows = client.query(statement("claim_groups"), &values);
     let rows = rows.expect("claim jobs of groups");

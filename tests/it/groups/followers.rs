@@ -229,6 +229,24 @@ fn groups_whose_jobs_are_diverted_or_under_a_rate_limit_have_no_followers() {
 }
 
 #[test]
+fn jobs_that_run_in_batches_have_no_followers_and_follow_none() {
+    for (batched, claimed) in [("mail", 2), ("order", 1), ("other", 4)] {
+        let (test, queue) = with_policy(CONTINUE);
+        let jobs = ["order", "order", "mail", "order"];
+        let jobs = jobs.map(|kind| NewJob::raw(kind, "{}").unwrap().group("a"));
+        let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
+        let mut place = Place {
+            in_a_row: 10,
+            batched: vec![batched.to_owned()],
+            ..Place::default()
+        };
+        let of_worker = claim(&mut test.client(), 10, &mut place);
+        assert_eq!(of_worker.len(), claimed, "{batched}");
+        assert!(of_worker.contains(&ids[0].get()), "{batched}");
+    }
+}
+
+#[test]
 fn fast_jobs_keep_their_order_through_failures_and_deaths() {
     let (test, queue) = with_policy(CONTINUE);
     let refuse = "IF NEW.kind = 'refused' THEN RAISE EXCEPTION 'no more of them'; END IF";

@@ -17,6 +17,7 @@
 -- $11 integer   jobs to take of a group before those of the next one; 1: no job has followers; nor has one with a separate
 --               lease, which follows no other job
 -- $12 integer   maximum crashes of a job; a suspect has a separate lease
+-- $13 text[]    kinds whose jobs run together in batches; they have no followers and follow no other job
 -- Locks: the rows of the jobs it takes; rows locked by other sessions are skipped, and no other row takes their place,
 --        because that would break the order. It waits for another claim that takes the same slot until that commits. A
 --        bucket that another session has locked is skipped with its group.
@@ -55,12 +56,12 @@ nearest AS MATERIALIZED (
                count(*) OVER so_far = 1 AS is_head,
                count(*) FILTER (WHERE w.is_ours) OVER so_far AS nth,
                count(*) FILTER (WHERE NOT w.is_ours) OVER so_far AS others,
-               count(*) FILTER (WHERE w.is_ours AND w.is_alone) OVER so_far AS singles
+               count(*) FILTER (WHERE w.is_ours AND (w.is_alone OR w.kind = ANY ($13::text[]))) OVER so_far AS singles
         FROM (
             SELECT l.lap, g.*
             FROM (SELECT 1 AS lap, coalesce($9::text, '') AS above UNION ALL SELECT 2, '' WHERE $9::text IS NOT NULL) l
             CROSS JOIN LATERAL (
-                SELECT j.ctid AS tid, j.id, (j.meta).group_key AS key, pg_column_size(j.payload) AS bytes,
+                SELECT j.ctid AS tid, j.id, j.kind, (j.meta).group_key AS key, pg_column_size(j.payload) AS bytes,
                        j.kind = ANY ($3::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_alone,
                        ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
                            AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))
@@ -194,9 +195,9 @@ picked AS MATERIALIZED (
                     SELECT w.tid, w.id, w.bytes, w.is_ours, w.is_alone,
                            count(*) FILTER (WHERE w.is_ours) OVER so_far AS nth,
                            count(*) FILTER (WHERE NOT w.is_ours) OVER so_far AS others,
-                           count(*) FILTER (WHERE w.is_ours AND w.is_alone) OVER so_far AS singles
+                           count(*) FILTER (WHERE w.is_ours AND (w.is_alone OR w.kind = ANY ($13::text[]))) OVER so_far AS singles
                     FROM (
-                        SELECT j.ctid AS tid, j.id, pg_column_size(j.payload) AS bytes,
+                        SELECT j.ctid AS tid, j.id, j.kind, pg_column_size(j.payload) AS bytes,
                                j.kind = ANY ($3::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_alone,
                                ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
                                    AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))

@@ -62,6 +62,8 @@ pub(crate) struct ClaimRequest {
     pub(crate) except: Option<Arc<[String]>>,
     /// The kinds whose jobs get a lease each.
     pub(crate) alone: Arc<[String]>,
+    /// The kinds whose jobs run together, so that none follows another one of its group.
+    pub(crate) batched: Arc<[String]>,
     /// The maximum number of jobs.
     pub(crate) limit: usize,
     /// How many crashes a job may have.

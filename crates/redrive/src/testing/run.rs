@@ -87,6 +87,7 @@ pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Resul
             kinds: kinds.clone(),
             except: None,
             alone: Arc::default(),
+            batched: Arc::default(),
             limit: 1,
             max_crashes: i32::MAX,
             limits_groups: false,

@@ -183,6 +183,7 @@ impl Claimer {
             kinds: source.kinds.clone(),
             except: source.except.clone(),
             alone: Arc::clone(&self.state.alone),
+            batched: Arc::clone(&self.state.batched),
             limit,
             max_crashes: self.max_crashes.min(self.state.max_crashes()),
             limits_groups: self.state.breakers.limits_groups(),

@@ -74,6 +74,8 @@ pub(crate) struct State {
     pub(crate) kinds: Option<Arc<[String]>>,
     /// The kinds whose jobs get a lease each.
     pub(crate) alone: Arc<[String]>,
+    /// The kinds whose jobs run together.
+    pub(crate) batched: Arc<[String]>,
     pub(crate) identity: WorkerIdentity,
     pub(crate) shared: Arc<Shared>,
     pub(crate) trust: LeaseTrust,
@@ -130,6 +132,7 @@ impl State {
             config,
             kinds: handlers.claimed_kinds(),
             alone: handlers.kinds_in_transactions(),
+            batched: handlers.rules().map(|(kind, _)| kind.to_owned()).collect(),
             gathering: gathering.then(|| Mutex::new(Gathering::new())),
             handlers,
             identity,

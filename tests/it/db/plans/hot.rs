@@ -28,7 +28,7 @@ claim                      5000  'orders', NULL, '{}', 500, 8388608, 1, gen_rand
 claim_window               5000  'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), '{-4,0}', '{1500000,1500000}', '{1600000,1600000}', NULL, 2
 measure_queue               500  'orders', 0
 claim_one                   100  'orders', NULL, NULL, 0, gen_random_uuid(), gen_random_uuid()
-claim_groups              30000  'orders', NULL, '{}', 500, 8388608, gen_random_uuid(), gen_random_uuid(), NULL, NULL, 500, 31, 1
+claim_groups              30000  'orders', NULL, '{}', 500, 8388608, gen_random_uuid(), gen_random_uuid(), NULL, NULL, 500, 31, 1, '{}'
 take_group_tokens           100  'orders', '{g1,g2,g3,none}', '{1,2,3,4}'
 forget_full_buckets       10000  1000
 queues_with_held_groups   30000  10000

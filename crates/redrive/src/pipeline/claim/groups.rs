@@ -62,6 +62,7 @@ pub(crate) fn claim_groups(
             &i32::try_from(look.window).unwrap_or(i32::MAX),
             &i32::try_from(look.in_a_row).unwrap_or(i32::MAX),
             &claim.max_crashes,
+            &&*claim.batched,
         ],
     )?;
     let first = rows.first().ok_or_else(|| {

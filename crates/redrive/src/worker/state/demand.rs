@@ -61,10 +61,6 @@ impl State {
 
     /// Returns how many of these jobs of groups to take of one group before those of the next one.
     pub(crate) fn in_a_row(&self, jobs: usize) -> usize {
-        if self.gathering.is_some() {
-            // The jobs of a batch do not run one after the other.
-            return 1;
-        }
         part(jobs, self.slots.count, self.run_time(), MAX_IN_A_ROW)
     }
 
