@@ -136,14 +136,19 @@ DECLARE
     is_alike     CONSTANT boolean := NEW.group_id = failed_in OR EXISTS (
         SELECT FROM redrive.groups a JOIN redrive.groups b USING (kind, error_class, title)
         WHERE a.id = NEW.group_id AND b.id = failed_in);
+    has_changed  CONSTANT boolean := (NEW.payload::text, NEW.raw) IS DISTINCT FROM (OLD.payload::text, OLD.raw);
     earlier      redrive.dead_letters := OLD;
 BEGIN
     IF EXISTS (SELECT FROM redrive.redactions) THEN
+        IF NOT has_changed THEN
+            -- The content of the new failure is redacted, so this one needs no redaction.
+            earlier.payload := NULL;
+            earlier.raw := NULL;
+        END IF;
         -- A rule may be newer than the earlier failure.
-        NEW := redrive.redact(NEW);
         earlier := redrive.redact(earlier);
     END IF;
-    IF (NEW.payload::text, NEW.raw) IS DISTINCT FROM (earlier.payload::text, earlier.raw) THEN
+    IF has_changed AND (NEW.payload::text, NEW.raw) IS DISTINCT FROM (earlier.payload::text, earlier.raw) THEN
         INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, reason)
         VALUES (earlier.id, redrive.next_version(earlier.id, earlier.edits), earlier.payload, earlier.raw, earlier.redacted,
                 CASE WHEN is_captured THEN 'captured again' ELSE 'the payload of its job was changed' END)

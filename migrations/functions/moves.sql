@@ -65,7 +65,8 @@ BEGIN
         error_message = excluded.error_message, error_detail = excluded.error_detail,
         -- A payload that cannot be read may have been redacted as a whole.
         payload = excluded.payload, raw = coalesce(excluded.raw, l.raw),
-        redacted = CASE WHEN excluded.raw IS NULL THEN l.redacted ELSE excluded.redacted END,
+        -- A rule that redacted the letter before may be gone.
+        redacted = (SELECT array_agg(DISTINCT r.pointer) FROM unnest(l.redacted || excluded.redacted) AS r (pointer)),
         priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
