@@ -5,6 +5,7 @@
 //! waking a thread for each fast job costs more than the job. If a job of a chunk turns out to be slow,
 //! the watchdog displaces the jobs behind it to the other slots. The jobs of a batch run together.
 
+use std::cell::Cell;
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,12 +143,14 @@ fn run(
     jobs: impl IntoIterator<Item = ClaimedJob>,
 ) -> bool {
     let (state, started) = (&context.state, Instant::now());
+    let no_time = Cell::new(None);
     let mut startable = jobs.into_iter().filter_map(|claimed| {
-        let handler = startable(context, slot_state, &claimed, started)?;
+        let handler = startable(context, slot_state, &claimed, started);
+        let handler = handler.map_err(|took| no_time.set(took)).ok()?;
         Some((handler, claimed))
     });
     let Some((handler, first)) = startable.next() else {
-        state.count_finished(None);
+        state.count_finished(no_time.get());
         return true;
     };
     let others: Vec<ClaimedJob> = startable.map(|(_, claimed)| claimed).collect();
@@ -213,13 +216,14 @@ fn run(
     true
 }
 
-/// Returns the handler of a job if it may start. Ends the job otherwise.
+/// Returns the handler of a job if it may start. Ends the job otherwise: one that expired took no time, so a claim may take
+/// many like it.
 fn startable<'a>(
     context: &'a SlotContext,
     slot_state: &SlotState,
     claimed: &ClaimedJob,
     now: Instant,
-) -> Option<&'a Handler> {
+) -> Result<&'a Handler, Option<Duration>> {
     let (state, kind) = (&context.state, &claimed.meta.kind);
     let is_late = claimed.start_by.is_some_and(|by| now >= by);
     // Start nothing if the leases may be lost, a breaker is open, the queue is paused, or the token of the
@@ -229,20 +233,18 @@ fn startable<'a>(
     // A claim takes only kinds with a handler.
     let handler = state.handlers.of(kind).filter(|_| !is_stopped);
     let limit = claimed.meta.expired(now);
-    if let (Some(_), None) = (handler, limit) {
-        return handler;
+    if let (Some(handler), None) = (handler, limit) {
+        return Ok(handler);
     }
     return_followers(context, &slot_state.take_followers());
     if let (Some(_), Some(limit)) = (handler, limit) {
-        // It took no time, so a claim may take many like it.
-        state.count_run_time(Duration::ZERO);
         let run = run_of(context, RunningJob::of(claimed), &Arc::default(), now);
         let end = Err(expired(limit));
         conclude(context, slot_state, &run, &run.first, end, now);
-    } else {
-        return_unstarted(context, std::slice::from_ref(claimed));
+        return Err(Some(Duration::ZERO));
     }
-    None
+    return_unstarted(context, std::slice::from_ref(claimed));
+    Err(None)
 }
 
 /// Describes the run of a job for the other threads.
