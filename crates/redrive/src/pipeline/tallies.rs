@@ -9,6 +9,10 @@ use crate::pipeline::buckets::{self, bucket};
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::settlement::Settlement;
 
+/// How many places are searched for a count to add to. A lease of a few kinds has fewer; in one of a thousand kinds, a
+/// count may have several places.
+const LOOKS_BACK: usize = 64;
+
 /// The count and the sum of what has the same lease, key, label, cause and bucket, one array per column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Tallies<'a> {
@@ -57,7 +61,7 @@ impl<'a> Tallies<'a> {
         observed: Option<(i16, f64)>,
     ) {
         let (bucket, value) = observed.unzip();
-        let places = (0..self.leases.len()).rev();
+        let places = (0..self.leases.len()).rev().take(LOOKS_BACK);
         let mut its = places.take_while(|place| self.leases[*place] == lease);
         let same = its.find(|place| {
             let counted = (self.buckets[*place], self.keys[*place]);
