@@ -65,11 +65,12 @@ pub(crate) fn work(queues: &Queues, db_caller: &mut DbCaller, inbox: &Receiver<(
         db_caller: &db_caller,
         ledger: Ledger::default(),
         reports: Vec::new(),
-        transactions: Vec::new(),
         log: FailureLog::default(),
         until: Instant::now(),
     });
     let mut settlers: Vec<Settler<'_>> = settlers.collect();
+    // Those of handlers, to end.
+    let mut transactions = Vec::new();
     loop {
         let first = match settlers.iter().filter_map(Settler::next_due).min() {
             Some(due) => inbox.recv_deadline(due),
@@ -85,7 +86,7 @@ pub(crate) fn work(queues: &Queues, db_caller: &mut DbCaller, inbox: &Receiver<(
                     }
                 }
                 Message::Breaker(report) => settlers[queue].reports.push(report),
-                Message::EndTransaction(open) => settlers[queue].transactions.push(open),
+                Message::EndTransaction(open) => transactions.push(open),
                 Message::Finish {
                     cut_off,
                     until,
@@ -95,8 +96,12 @@ pub(crate) fn work(queues: &Queues, db_caller: &mut DbCaller, inbox: &Receiver<(
                         settler.until = until;
                         settler.finish(&cut_off)
                     });
+                    let stopped = stopped.collect();
+                    let running = cut_off.running.iter();
+                    transactions.extend(running.filter_map(|it| it.signal.transaction.get()));
+                    settlers[0].end_transactions(&mut transactions);
                     // The caller of `stop` may have given up.
-                    _ = reply.send(stopped.collect());
+                    _ = reply.send(stopped);
                     return;
                 }
             }
@@ -112,6 +117,7 @@ pub(crate) fn work(queues: &Queues, db_caller: &mut DbCaller, inbox: &Receiver<(
                 settler.write_due(now);
             }
         }
+        settlers[0].end_transactions(&mut transactions);
         if is_dropped {
             return;
         }
@@ -126,8 +132,6 @@ struct Settler<'a> {
     ledger: Ledger,
     /// The breaker changes to write.
     reports: Vec<BreakerReport>,
-    /// The transactions of handlers to end.
-    transactions: Vec<OpenTransaction>,
     log: FailureLog,
     /// How long this pass may retry while the database is unavailable.
     until: Instant,
@@ -157,7 +161,6 @@ impl Settler<'_> {
         let due = self.ledger.take_due(now, Flush::Due);
         self.write(due);
         self.write_reports();
-        self.end_transactions();
     }
 
     /// Writes everything and releases the rest. Returns the released jobs whose handlers still run.
@@ -167,12 +170,8 @@ impl Settler<'_> {
         self.write_reports();
         let released = self.release_all(&started);
         self.state.forget_all();
-        let running = cut_off.running.iter();
-        let transactions = running.clone().filter_map(|it| it.signal.transaction.get());
-        self.transactions.extend(transactions);
-        self.end_transactions();
         // A transaction may have committed before its job was released.
-        let ids = running.map(|running| running.meta.id);
+        let ids = cut_off.running.iter().map(|running| running.meta.id);
         released.map(|released| ids.filter(|id| released.contains(id)).collect())
     }
 

@@ -6,7 +6,7 @@ use super::Settler;
 use crate::db::ask::{one, rows};
 use crate::db::sql;
 use crate::error::{Error, Result};
-use crate::job::job::JobId;
+use crate::job::job::{JobId, OpenTransaction};
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::settle::release;
 use crate::worker::latch::lock;
@@ -35,11 +35,11 @@ impl Settler<'_> {
     }
 
     /// Ends the transactions of handlers that were given up. They cannot settle their jobs, but they have locks.
-    pub(super) fn end_transactions(&mut self) {
-        if self.transactions.is_empty() {
+    pub(super) fn end_transactions(&self, transactions: &mut Vec<OpenTransaction>) {
+        if transactions.is_empty() {
             return;
         }
-        let open = std::mem::take(&mut self.transactions).into_iter();
+        let open = std::mem::take(transactions).into_iter();
         let (pids, begins): (Vec<i32>, Vec<SystemTime>) =
             open.map(|open| (open.pid, open.began)).unzip();
         let what = "end the transactions of handlers";
