@@ -21,59 +21,18 @@ BEGIN ATOMIC
     LIMIT 1;
 END;
 
--- Shortens a history to `max_records` records by deleting from the middle: the first failure and the latest
--- ones matter most. A deleted record passes its values to the record before it; see `history_before`.
+-- Shortens a history to `max_records` records by leaving out the middle: the first failures and the latest ones matter most.
 CREATE OR REPLACE FUNCTION redrive.cut_history(history jsonb, max_records integer) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$
-DECLARE
-    words CONSTANT text[] := '{generation,outcome,error_class,error_message,worker,host,version,pid}';
-    cut   jsonb := history;
-    left_over jsonb;
 BEGIN
-    WHILE jsonb_array_length(cut) > max_records LOOP
-        left_over := (
-            SELECT jsonb_object_agg(e.key, e.value)
-            FROM jsonb_each(CASE jsonb_typeof(cut -> 5) WHEN 'object' THEN cut -> 5 END) e
-            WHERE e.key = ANY (words));
-        -- Whoever may insert jobs may store anything else.
-        IF left_over IS NOT NULL AND jsonb_typeof(cut -> 4) = 'object' THEN
-            cut := jsonb_set(cut, '{4}', left_over || (cut -> 4));
-        END IF;
-        cut := cut - 5;
-    END LOOP;
-    RETURN cut;
-END
-$$;
-
--- Returns the history of a job before `attempt`, which becomes the next record: at most 19 records.
---
--- Most attempts of a job fail in the same way, so a record omits the values (listed below) that it
--- shares with the next record. Only the last record is complete. Readers fill in the gaps from the end;
--- see history.rs. A record that lacks a value of the next record stores null.
-CREATE OR REPLACE FUNCTION redrive.history_before(history jsonb, attempt jsonb) RETURNS jsonb
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-AS $$
-DECLARE
-    words CONSTANT text[] := '{generation,outcome,error_class,error_message,worker,host,version,pid}';
-    last jsonb := history -> -1;
-BEGIN
-    IF last IS NULL THEN
-        RETURN '[]';
+    IF jsonb_array_length(history) > max_records THEN
+        history := (
+            SELECT jsonb_agg(r.record ORDER BY r.place)
+            FROM jsonb_array_elements(history) WITH ORDINALITY AS r (record, place)
+            WHERE r.place <= 5 OR r.place > jsonb_array_length(history) - max_records + 5);
     END IF;
-    IF NOT last ?& words THEN
-        last := (SELECT coalesce(jsonb_object_agg(w, NULL), '{}') FROM unnest(words) w WHERE attempt ? w) || last;
-    END IF;
-    last := last - ARRAY[
-        CASE WHEN last -> 'generation' = attempt -> 'generation' THEN 'generation' END,
-        CASE WHEN last -> 'outcome' = attempt -> 'outcome' THEN 'outcome' END,
-        CASE WHEN last -> 'error_class' = attempt -> 'error_class' THEN 'error_class' END,
-        CASE WHEN last -> 'error_message' = attempt -> 'error_message' THEN 'error_message' END,
-        CASE WHEN last -> 'worker' = attempt -> 'worker' THEN 'worker' END,
-        CASE WHEN last -> 'host' = attempt -> 'host' THEN 'host' END,
-        CASE WHEN last -> 'version' = attempt -> 'version' THEN 'version' END,
-        CASE WHEN last -> 'pid' = attempt -> 'pid' THEN 'pid' END];
-    RETURN redrive.cut_history((history - -1) || jsonb_build_array(last), 19);
+    RETURN history;
 END
 $$;
 
@@ -81,7 +40,9 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.add_attempt(history jsonb, attempt jsonb) RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
-    SELECT redrive.history_before(history, attempt) || jsonb_build_array(attempt);
+    -- Inlined, so that most attempts call no function. `||` appends an object as an element.
+    SELECT CASE WHEN jsonb_array_length(history) > 19 THEN redrive.cut_history(history, 19)
+        ELSE coalesce(history, '[]') END || attempt;
 END;
 
 -- Returns the history of a letter including its fatal attempt. Inlined, so that no letter is copied.
@@ -100,21 +61,12 @@ END;
 CREATE OR REPLACE FUNCTION redrive.past_failures(letter redrive.dead_letters) RETURNS jsonb
     LANGUAGE plpgsql STABLE
 AS $$
-DECLARE
-    last jsonb := letter.history -> -1;
 BEGIN
-    IF letter.run_ms IS NULL AND letter.cause <> 'captured' AND last IS NOT NULL THEN
-        -- A lost worker has no error. The nulls keep a reader from filling in that of the next record.
-        RETURN jsonb_set(letter.history, '{-1}', '{"error_class": null, "error_message": null}' || last);
-    END IF;
-    IF letter.cause <> 'captured' THEN
+    -- The last record is the captured failure, or a later one that a consumer of `dlq_events` reported.
+    IF letter.cause <> 'captured' OR letter.history -> -1 -> 'generation' = to_jsonb(letter.generation) THEN
         RETURN redrive.full_history(letter);
     END IF;
-    -- The record is the failure, or a later one that a consumer of `dlq_events` reported.
-    IF last -> 'generation' = to_jsonb(letter.generation) THEN
-        RETURN letter.history;
-    END IF;
-    -- It was no attempt. Without a worker, its record has nulls, which keep a reader from filling in that of the next one.
+    -- It was no attempt.
     letter.attempts := 0;
     letter.run_ms := 0;
     RETURN jsonb_set(redrive.full_history(letter), '{-1,run_ms}', 'null');

@@ -103,7 +103,7 @@ fn a_history_of_anything_can_be_cut() {
     let (_test, mut client) = TestDatabase::with_client();
     let cut = r#"SELECT redrive.cut_history('[1, "x", null, true, {}, [], {}, 2, [1], "host", {"host": "a"}]', 5)"#;
     let cut: Value = client.ask(cut, &[]);
-    assert_eq!(cut, json!([1, "x", null, true, {"host": "a"}]));
+    assert_eq!(cut, json!([1, "x", null, true, {}]));
 }
 
 #[test]

@@ -86,10 +86,7 @@ settled AS MATERIALIZED (
                CASE
                    WHEN v.attempt_record IS NULL THEN NULL
                    -- The last attempt is stored in the letter's own columns.
-                   WHEN v.verdict = 'dead' THEN redrive.history_before((j.job).history, v.attempt_record)
-                   -- Most failures are the first of their job, so there is no history to merge with.
-                   WHEN (j.job).history IS NULL THEN
-                       jsonb_build_array(v.attempt_record || jsonb_build_object('ended_at', clock_timestamp()))
+                   WHEN v.verdict = 'dead' THEN redrive.cut_history((j.job).history, 19)
                    ELSE redrive.add_attempt((j.job).history, v.attempt_record
                                          || jsonb_build_object('ended_at', clock_timestamp()))
                END,

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use crate::db::column::Column;
 use crate::error::Result;
@@ -26,7 +25,7 @@ pub struct AttemptRecord {
     pub ended_at: Option<String>,
     /// The error class.
     pub error_class: Option<String>,
-    /// The error message, truncated to 1,000 bytes.
+    /// The error message, truncated to 1,000 characters.
     pub error_message: Option<String>,
     /// The worker.
     pub worker: Option<String>,
@@ -38,18 +37,6 @@ pub struct AttemptRecord {
     pub pid: Option<u32>,
 }
 
-/// The fields that a record without them has from the record that follows.
-const SHARED: [&str; 8] = [
-    "generation",
-    "outcome",
-    "error_class",
-    "error_message",
-    "worker",
-    "host",
-    "version",
-    "pid",
-];
-
 impl Column for Vec<AttemptRecord> {
     type Stored = Option<Json>;
 
@@ -59,37 +46,19 @@ impl Column for Vec<AttemptRecord> {
     }
 }
 
-/// Parses a stored history, resolving fields from the end. Another program can store anything, such as an import of a
-/// file that was changed, and a list must show the other letters.
+/// Parses a stored history. Another program can store anything, such as an import of a file that was changed, and a list
+/// must show the other letters.
 fn attempts(history: &str) -> Vec<AttemptRecord> {
     let unreadable = || AttemptRecord {
         outcome: "unreadable".to_owned(),
         ..AttemptRecord::default()
     };
-    let Ok(stored) = serde_json::from_str::<Vec<&RawValue>>(history) else {
-        return vec![unreadable()];
-    };
-    let mut next: Map<String, Value> = Map::new();
-    let mut read = |record: &RawValue| -> Option<AttemptRecord> {
-        let mut record: Map<String, Value> = serde_json::from_str(record.get()).ok()?;
-        for name in SHARED {
-            if let (None, Some(value)) = (record.get(name), next.get(name)) {
-                record.insert(name.to_owned(), value.clone());
-            }
-        }
-        // A null says that the record does not have what the next one has.
-        let given = record.iter().filter(|(_, value)| !value.is_null());
-        let given = given.map(|(name, value)| (name.clone(), value.clone()));
-        let attempt = serde_json::from_value(Value::Object(given.collect())).ok()?;
-        next = record;
-        Some(attempt)
-    };
-    let attempts = stored.into_iter().rev();
-    let mut attempts: Vec<AttemptRecord> = attempts
-        .map(|record| read(record).unwrap_or_else(unreadable))
-        .collect();
-    attempts.reverse();
-    attempts
+    let read =
+        |record: &RawValue| serde_json::from_str(record.get()).unwrap_or_else(|_| unreadable());
+    match serde_json::from_str::<Vec<&RawValue>>(history) {
+        Ok(records) => records.into_iter().map(read).collect(),
+        Err(_) => vec![unreadable()],
+    }
 }
 
 #[cfg(test)]
