@@ -32,12 +32,10 @@ impl Settlement<'_> {
         let words: Vec<&str> = of_each.clone().map(|verdict| verdict.1).collect();
         let causes: Vec<Option<&str>> = of_each.map(|verdict| verdict.2).collect();
         let is_outage: Vec<bool> = words.iter().map(|word| *word == "outage").collect();
-        // The entry of a history, for an attempt that failed.
-        let failed = serde_json::json!({ "outcome": "failed", "run_ms": 5 });
-        let entries = words.iter().map(|word| match *word {
-            "retry" | "outage" | "dead" => Some(failed.clone()),
-            _ => None,
-        });
+        // The run time of an attempt that failed.
+        let run_ms = words
+            .iter()
+            .map(|word| matches!(*word, "retry" | "outage" | "dead").then_some(5_i64));
         let counts = self.counts;
         client
             .query(
@@ -51,7 +49,7 @@ impl Settlement<'_> {
                     &vec!["Broken"; count],
                     &vec!["broken"; count],
                     &vec![None::<&str>; count],
-                    &entries.collect::<Vec<_>>(),
+                    &run_ms.collect::<Vec<_>>(),
                     &Uuid::nil(),
                     &"host",
                     &"1",

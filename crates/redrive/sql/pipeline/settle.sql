@@ -9,7 +9,8 @@
 -- $4 bigint[]  delay in milliseconds (retry, outage, snooze, refund, unrun)
 -- $5 text[]    cause (dead, refund)
 -- $6 text[]    error class    $7 text[] error message    $8 text[] error detail
--- $9 jsonb[]   history entry of the attempt; NULL: none (done, snooze, unrun for want of a slot, dead because it expired)
+-- $9 bigint[]  run time in milliseconds; NULL: no attempt failed (done, snooze, unrun for want of a slot, dead because it
+--              expired)
 -- $10 uuid     worker         $11 text  host             $12 text  version
 -- $13 boolean  whether this call repeats one whose reply was lost, so that missing verdicts are not refused
 -- $14 boolean[] whether the attempt met an outage; the outage of a job starts with the first one in a row
@@ -29,11 +30,11 @@
 --       call repeats one that succeeded but whose reply was lost.
 WITH verdicts AS MATERIALIZED (
     SELECT v.lease_id, v.id, v.verdict, v.delay_ms, v.cause, v.error_class, v.error_message,
-           v.error_detail, v.attempt_record, v.in_outage, v.delay_bucket, v.failure_key
+           v.error_detail, v.run_ms, v.in_outage, v.delay_bucket, v.failure_key
     FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[],
-                $7::text[], $8::text[], $9::jsonb[], $14::boolean[], $17::smallint[], $25::text[])
+                $7::text[], $8::text[], $9::bigint[], $14::boolean[], $17::smallint[], $25::text[])
         AS v (lease_id, id, verdict, delay_ms, cause, error_class, error_message,
-              error_detail, attempt_record, in_outage, delay_bucket, failure_key)
+              error_detail, run_ms, in_outage, delay_bucket, failure_key)
 ),
 offered AS MATERIALIZED (
     SELECT v.lease_id, array_agg(v.id) AS ids, array_agg(v.id) FILTER (WHERE v.verdict <> 'done') AS unfinished
@@ -73,8 +74,7 @@ settled AS MATERIALIZED (
            CASE WHEN s.is_cancelled THEN 'manual' ELSE v.cause END AS cause,
            v.verdict AS told, v.delay_ms, v.delay_bucket, v.error_class, v.error_message, v.error_detail, v.failure_key,
            -- LEAST ignores a NULL.
-           CASE WHEN v.verdict = 'dead' AND v.attempt_record IS NOT NULL
-               THEN least((v.attempt_record -> 'run_ms')::numeric, 2147483647)::integer END AS run_ms,
+           CASE WHEN v.verdict = 'dead' AND v.run_ms IS NOT NULL THEN least(v.run_ms, 2147483647)::integer END AS run_ms,
            CASE WHEN s.verdict <> 'done' THEN redrive.altered(
                j.job,
                -- A job that expired or did not run made no attempt.
@@ -84,11 +84,15 @@ settled AS MATERIALIZED (
                CASE WHEN s.verdict = 'dead' OR v.verdict = 'unrun' THEN (j.job).crashes ELSE 0 END,
                (j.job).refunds + (v.verdict = 'refund' AND (j.job).refunds < $26::integer)::integer,
                CASE
-                   WHEN v.attempt_record IS NULL THEN NULL
+                   WHEN v.run_ms IS NULL THEN NULL
                    -- The last attempt is stored in the letter's own columns.
                    WHEN v.verdict = 'dead' THEN redrive.cut_history((j.job).history, 19)
-                   ELSE redrive.add_attempt((j.job).history, v.attempt_record
-                                         || jsonb_build_object('ended_at', clock_timestamp()))
+                   ELSE redrive.add_attempt((j.job).history, jsonb_build_object(
+                       'generation', (j.job).generation, 'attempt', (j.job).attempt, 'outcome', CASE v.verdict
+                           WHEN 'retry' THEN 'failed' WHEN 'outage' THEN 'outage' ELSE 'interrupted' END,
+                       'run_ms', v.run_ms, 'error_class', v.error_class, 'error_message', left(v.error_message, 1000),
+                       'worker', $10::uuid, 'host', $11::text, 'version', $12::text, 'pid', $15::integer,
+                       'ended_at', clock_timestamp()))
                END,
                CASE WHEN v.verdict <> 'unrun' THEN coalesce(v.in_outage, false) END,
                CASE WHEN v.delay_ms > 0 THEN clock_timestamp() + v.delay_ms * interval '1 millisecond' END) END AS job

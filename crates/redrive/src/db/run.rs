@@ -38,3 +38,8 @@ impl Run for Transaction<'_> {
             .map_err(|error| Error::from_postgres(doing, error))
     }
 }
+
+/// Returns one value of each row, for a parameter that is an array.
+pub(crate) fn values_of<'a, R, V>(rows: &'a [R], value: impl FnMut(&'a R) -> V) -> Vec<V> {
+    rows.iter().map(value).collect()
+}

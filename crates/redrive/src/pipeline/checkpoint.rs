@@ -1,8 +1,6 @@
 //! Checkpoint: stores the checkpoints and the progress of leased jobs, under their leases.
 
-use uuid::Uuid;
-
-use crate::db::run::Run;
+use crate::db::run::{Run, values_of};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
@@ -20,9 +18,9 @@ pub(crate) fn store(session: &mut dyn Run, checkpoints: &[Checkpoint<'_>]) -> Re
     if checkpoints.is_empty() {
         return Ok(());
     }
-    let leases: Vec<Uuid> = checkpoints.iter().map(|(lease, ..)| lease.0).collect();
-    let jobs: Vec<i64> = checkpoints.iter().map(|(_, job, _)| job.get()).collect();
-    let headers: Vec<&Json> = checkpoints.iter().map(|(.., headers)| *headers).collect();
+    let leases = values_of(checkpoints, |(lease, ..)| lease.0);
+    let jobs = values_of(checkpoints, |(_, job, _)| job.get());
+    let headers = values_of(checkpoints, |(.., headers)| *headers);
     session.run(DOING, &sql::CHECKPOINT, &[&leases, &jobs, &headers])?;
     Ok(())
 }

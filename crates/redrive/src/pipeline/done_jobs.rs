@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::db::run::Run;
+use crate::db::run::{Run, values_of};
 use crate::db::sql;
 use crate::error::Result;
 use crate::job::milliseconds::milliseconds;
@@ -25,26 +25,21 @@ pub(crate) fn store<'a>(
     if kept.is_empty() {
         return Ok(());
     }
-    let metas = || kept.iter().map(|(one, _)| &one.meta);
-    let attempts = metas().map(|meta| meta.attempt.cast_signed());
-    let budgets = metas().map(|meta| meta.max_attempts.cast_signed());
-    let generations = metas().map(|meta| meta.generation.cast_signed());
-    let ran = kept.iter().map(|(one, _)| milliseconds(one.run_time));
-    let keep = kept.iter().map(|(_, keep)| milliseconds(*keep));
+    let all = &kept[..];
     session.run(
         doing,
         &sql::KEEP_DONE,
         &[
-            &metas().map(|meta| &*meta.queue).collect::<Vec<&str>>(),
-            &metas().map(|meta| meta.id.get()).collect::<Vec<i64>>(),
-            &metas().map(|meta| &*meta.kind).collect::<Vec<&str>>(),
-            &metas().map(|meta| meta.priority).collect::<Vec<i16>>(),
-            &attempts.collect::<Vec<i32>>(),
-            &budgets.collect::<Vec<i32>>(),
-            &generations.collect::<Vec<i32>>(),
-            &metas().map(|meta| meta.enqueued_at).collect::<Vec<_>>(),
-            &ran.collect::<Vec<i64>>(),
-            &keep.collect::<Vec<i64>>(),
+            &values_of(all, |(one, _)| &*one.meta.queue),
+            &values_of(all, |(one, _)| one.meta.id.get()),
+            &values_of(all, |(one, _)| &*one.meta.kind),
+            &values_of(all, |(one, _)| one.meta.priority),
+            &values_of(all, |(one, _)| one.meta.attempt.cast_signed()),
+            &values_of(all, |(one, _)| one.meta.max_attempts.cast_signed()),
+            &values_of(all, |(one, _)| one.meta.generation.cast_signed()),
+            &values_of(all, |(one, _)| one.meta.enqueued_at),
+            &values_of(all, |(one, _)| milliseconds(one.run_time)),
+            &values_of(all, |(_, keep)| milliseconds(*keep)),
         ],
     )?;
     Ok(())

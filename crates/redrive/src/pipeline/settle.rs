@@ -6,20 +6,17 @@
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
-use serde_json::json;
 use uuid::Uuid;
 
 use crate::db::ask::{Call, all};
 use crate::db::column::Given;
-use crate::db::run::Run;
+use crate::db::run::{Run, values_of};
 use crate::db::session::{Parameter, Session};
 use crate::db::sql;
 use crate::error::Result;
 use crate::job::death_cause::DeathCause;
-use crate::job::error_report::{ErrorReport, clip};
 use crate::job::job::JobId;
 use crate::job::milliseconds::milliseconds;
-use crate::job::payload::Json;
 use crate::pipeline::buckets::{self, bucket};
 use crate::pipeline::claim::{LeaseId, WorkerId, WorkerIdentity};
 use crate::pipeline::done_jobs;
@@ -31,8 +28,6 @@ use crate::sync::Transaction;
 
 /// How many times a running job may be released with its attempt refunded.
 const MAX_REFUNDS: i32 = 10;
-/// The longest message stored per attempt in the history, in bytes.
-const MAX_HISTORY_MESSAGE_BYTES: usize = 1000;
 
 /// Whether a call repeats one whose answer was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,29 +91,42 @@ pub(crate) fn settle(
     let Some(first) = settlements.first() else {
         return Ok(HashSet::new());
     };
-    let mut columns = VerdictColumns::default();
-    for settlement in settlements {
-        columns.push(settlement, identity)?;
-    }
-    let counts = Tallies::of(settlements);
+    let all = settlements;
+    let told = values_of(all, told);
+    let run_ms = |one: &Settlement| {
+        let is_attempt = one.report.is_some() && one.verdict != Verdict::Dead(DeathCause::Expired);
+        is_attempt.then(|| milliseconds(one.run_time))
+    };
+    let counts = Tallies::of(all);
+    // One `jsonb` would need a single parameter, but reading a thousand verdicts from it takes ten times as long (measured:
+    // 50 ms instead of 5). For an array of a composite type, the driver would look up the type on each connection.
     let parameters: [Parameter<'_>; 26] = [
-        &columns.leases,
-        &columns.ids,
-        &columns.verdicts,
-        &columns.delays,
-        &columns.causes,
-        &columns.classes,
-        &columns.messages,
-        &columns.details,
-        &columns.records,
+        &values_of(all, |one| one.lease.0),
+        &values_of(all, |one| one.meta.id.get()),
+        &values_of(&told, |(verdict, ..)| *verdict),
+        &values_of(&told, |(_, delay, _)| milliseconds(*delay)),
+        &values_of(&told, |(.., cause)| *cause),
+        // A cancelled job that was snoozed or did not run dies in the database without an error.
+        &values_of(all, |one| match &one.report {
+            Some(report) => &*report.class,
+            None => "cancelled",
+        }),
+        &values_of(all, |one| match &one.report {
+            Some(report) => &*report.message,
+            None => "cancelled by an operator",
+        }),
+        &values_of(all, |one| one.report.as_ref()?.detail.as_deref()),
+        &values_of(all, run_ms),
         &identity.id.0,
         &&*identity.host,
         &&*identity.version,
         &(repeat == Repeat::Again),
-        &columns.in_outage,
+        &values_of(all, |one| one.cause == Some(FailureCause::Outage)),
         &std::process::id().cast_signed(),
         &&*first.meta.queue,
-        &columns.delay_buckets,
+        &values_of(&told, |(_, delay, _)| {
+            bucket(buckets::RETRY_DELAY, delay.as_secs_f64())
+        }),
         &counts.leases,
         &counts.keys,
         &counts.labels,
@@ -126,7 +134,7 @@ pub(crate) fn settle(
         &counts.buckets,
         &counts.counts,
         &counts.sums,
-        &columns.failure_keys,
+        &values_of(all, |one| one.report.as_ref()?.key.as_deref()),
         &MAX_REFUNDS,
     ];
     let rows = session.run("settle jobs", &sql::SETTLE, &parameters)?;
@@ -177,94 +185,15 @@ pub(crate) fn release(
     all("release jobs", &sql::RELEASE, &given)
 }
 
-/// The verdicts, one array per column.
-///
-/// One `jsonb` would need a single parameter, but reading a thousand verdicts from it takes ten times as long
-/// (measured: 50 ms instead of 5). For an array of a composite type, the driver would look up the type on each connection.
-#[derive(Default)]
-struct VerdictColumns<'a> {
-    leases: Vec<Uuid>,
-    ids: Vec<i64>,
-    verdicts: Vec<&'static str>,
-    delays: Vec<i64>,
-    causes: Vec<Option<&'static str>>,
-    classes: Vec<Option<&'a str>>,
-    messages: Vec<Option<&'a str>>,
-    details: Vec<Option<&'a str>>,
-    records: Vec<Option<Json>>,
-    in_outage: Vec<bool>,
-    delay_buckets: Vec<i16>,
-    failure_keys: Vec<Option<&'a str>>,
-}
-
-impl<'a> VerdictColumns<'a> {
-    fn push(&mut self, settlement: &'a Settlement, identity: &WorkerIdentity) -> Result<()> {
-        let (key, delay, cause) = match settlement.verdict {
-            Verdict::Done => ("done", Duration::ZERO, None),
-            Verdict::Unrun(delay) => ("unrun", delay, None),
-            Verdict::Retry(delay) => ("retry", delay, None),
-            Verdict::Snooze(delay) => ("snooze", delay, None),
-            Verdict::Outage(delay) => ("outage", delay, None),
-            Verdict::Refund(delay) => ("refund", delay, Some(DeathCause::Exhausted)),
-            Verdict::Dead(cause) => ("dead", Duration::ZERO, Some(cause)),
-        };
-        let report = settlement.report.as_ref();
-        self.leases.push(settlement.lease.0);
-        self.ids.push(settlement.meta.id.get());
-        self.verdicts.push(key);
-        self.delays.push(milliseconds(delay));
-        self.in_outage
-            .push(settlement.cause == Some(FailureCause::Outage));
-        self.delay_buckets
-            .push(bucket(buckets::RETRY_DELAY, delay.as_secs_f64()));
-        self.causes.push(cause.map(DeathCause::as_str));
-        // A cancelled job that was snoozed or did not run dies in the database without an error.
-        self.classes
-            .push(Some(report.map_or("cancelled", |report| &report.class)));
-        self.messages.push(Some(
-            report.map_or("cancelled by an operator", |report| &report.message),
-        ));
-        self.details
-            .push(report.and_then(|report| report.detail.as_deref()));
-        self.failure_keys
-            .push(report.and_then(|report| report.key.as_deref()));
-        self.records.push(
-            report
-                // No attempt was made.
-                .filter(|_| cause != Some(DeathCause::Expired))
-                .map(|report| record(settlement, report, identity))
-                .transpose()?,
-        );
-        Ok(())
+/// Returns the word of a verdict, its delay, and the cause if the job dies.
+fn told(settlement: &Settlement) -> (&'static str, Duration, Option<&'static str>) {
+    match settlement.verdict {
+        Verdict::Done => ("done", Duration::ZERO, None),
+        Verdict::Unrun(delay) => ("unrun", delay, None),
+        Verdict::Retry(delay) => ("retry", delay, None),
+        Verdict::Snooze(delay) => ("snooze", delay, None),
+        Verdict::Outage(delay) => ("outage", delay, None),
+        Verdict::Refund(delay) => ("refund", delay, Some(DeathCause::Exhausted.as_str())),
+        Verdict::Dead(cause) => ("dead", Duration::ZERO, Some(cause.as_str())),
     }
-}
-
-/// The history record of a failed attempt. The database adds the time of its end.
-fn record(
-    settlement: &Settlement,
-    report: &ErrorReport,
-    identity: &WorkerIdentity,
-) -> Result<Json> {
-    let outcome = match settlement.verdict {
-        Verdict::Dead(cause) => cause.as_str(),
-        Verdict::Outage(_) => "outage",
-        Verdict::Refund(_) | Verdict::Unrun(_) => "interrupted",
-        Verdict::Done | Verdict::Retry(_) | Verdict::Snooze(_) => "failed",
-    };
-    let meta = &settlement.meta;
-    Json::of(
-        "the history",
-        &json!({
-            "generation": meta.generation,
-            "attempt": meta.attempt,
-            "outcome": outcome,
-            "run_ms": u64::try_from(settlement.run_time.as_millis()).unwrap_or(u64::MAX),
-            "error_class": report.class,
-            "error_message": clip(report.message.clone(), MAX_HISTORY_MESSAGE_BYTES),
-            "worker": identity.id.0,
-            "host": &*identity.host,
-            "version": &*identity.version,
-            "pid": std::process::id().cast_signed(),
-        }),
-    )
 }

@@ -34,7 +34,7 @@ forget_full_buckets       10000  1000
 queues_with_held_groups   30000  10000
 promote                   20000  'orders', 1000, 10000, 0
 settle_done                  20  ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], 'orders', ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{succeeded}', '{order}', '{NULL}', '{10}', '{0}', '{10}', false
-settle                      500  ARRAY_FILL('00000000-0000-0000-0001-000000000002'::uuid, '{4}'), '{20,21,22,23}', '{done,retry,retry,dead}', '{0,0,60000,0}', '{NULL,NULL,NULL,rejected}', '{NULL,E,E,E}', '{NULL,e,e,e}', '{NULL,NULL,NULL,NULL}', ARRAY[NULL, '{}', '{}', '{}']::jsonb[], '00000000-0000-0000-0000-000000000001', 'h', 'v', false, '{f,f,f,f}', 1, 'orders', '{0,0,0,0}', ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{failed}', '{order}', '{error}', '{NULL}', '{2}', '{0}', '{NULL,NULL,NULL,NULL}', 10
+settle                      500  ARRAY_FILL('00000000-0000-0000-0001-000000000002'::uuid, '{4}'), '{20,21,22,23}', '{done,retry,retry,dead}', '{0,0,60000,0}', '{NULL,NULL,NULL,rejected}', '{NULL,E,E,E}', '{NULL,e,e,e}', '{NULL,NULL,NULL,NULL}', '{NULL,5,5,5}', '00000000-0000-0000-0000-000000000001', 'h', 'v', false, '{f,f,f,f}', 1, 'orders', '{0,0,0,0}', ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{failed}', '{order}', '{error}', '{NULL}', '{2}', '{0}', '{NULL,NULL,NULL,NULL}', 10
 settle_own                  200  '00000000-0000-0000-0001-000000000002', 20, 1, true, true, now(), '{succeeded}', '{order}', '{NULL}', '{1}', '{0}'
 release                    2000  '00000000-0000-0000-0000-000000000001', ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], 0, '{}', 10
 reap                      30000  60000, 100, 3, 5000, ARRAY[gen_random_uuid()], 10000, 16777216
