@@ -75,15 +75,13 @@ impl WorkerBuilder {
         /// Defaults to the number of available processors. Accepts 1 to 10,000.
         pub fn slots(self, slots: usize) => self.slots = slots;
 
-        /// Lets the queue share the slots of the [pool](crate::WorkersBuilder::pool) of its [`Workers`](crate::Workers) with
-        /// others, instead of having slots of its own.
+        /// Gives the queue no slots of its own, but a share of the [pool](crate::WorkersBuilder::pool) of its
+        /// [`Workers`](crate::Workers).
         ///
-        /// While several of them have jobs, each gets slots in proportion to its weight, 1 to 1000, and at least one in
-        /// turn. What one does not need, the others use.
+        /// Queues with jobs get slots in proportion to their weights, 1 to 1000, and at least one in turn.
         pub fn share(self, weight: u32) => self.weight = Some(weight);
 
-        /// Sets the lease: how long a worker may go without renewing before other workers take its
-        /// jobs.
+        /// Sets the lease: how long a worker may go without renewing before others take its jobs.
         ///
         /// Defaults to 60 seconds. Accepts 2 seconds to 1 hour. The worker renews three times per
         /// lease, so handlers may run longer than one.
@@ -98,25 +96,19 @@ impl WorkerBuilder {
         /// Sets how long claimed jobs may wait while every slot is busy with one job.
         ///
         /// Defaults to 100 milliseconds. Accepts 10 milliseconds to 24 hours. After that, the worker
-        /// releases them without charging an attempt.
-        ///
-        /// Short jobs are claimed in batches of hundreds. If the first ones turn out to be slow,
-        /// another worker may have a free slot for the rest.
+        /// releases them without a charge, because another one may have a free slot.
         pub fn hold_for(self, hold_for: Duration) => self.config.hold_for = hold_for;
 
-        /// Sets the delay before retries, for kinds without their own backoff.
-        ///
-        /// Defaults to [`Backoff::default`].
+        /// Sets the delay before retries, for kinds without their own. Defaults to [`Backoff::default`].
         pub fn backoff(self, backoff: Backoff) => self.config.backoff = backoff;
 
         /// Keeps finished jobs for this time, for kinds without their own [`HandlerOptions::keep_done`].
         ///
         /// Defaults to not at all: a finished job leaves no row. Accepts 1 second to 30 days.
         ///
-        /// What is kept is the id, the queue, the kind, the times of its enqueue, start and end, its attempts and its
-        /// priority, and not its payload. `redrive job show`, `redrive job list state=done` and
-        /// [`Jobs::list`](crate::admin::Jobs::list) read it. It is written in the transaction that settles the job, which
-        /// then takes about twice as long. Its space is returned up to two days after its time.
+        /// The row has the id, queue, kind, attempts, priority and times of the job, and not its payload. `redrive job show`,
+        /// `redrive job list state=done` and [`Jobs::list`](crate::admin::Jobs::list) read it. A settle then takes about
+        /// twice as long. The space is returned up to two days after the time.
         pub fn keep_done(self, time: Duration) => self.config.keep_done = Some(time);
 
         /// Makes letters of ready jobs whose kind no live worker of the queue has handled for this long,
@@ -125,22 +117,20 @@ impl WorkerBuilder {
         /// Off by default: such jobs wait. Accepts 1 second to 30 days. Choose a time that is longer
         /// than a deployment.
         ///
-        /// The time counts while this worker runs and no other handles the kind. A worker makes no letters of
-        /// kinds that it handles itself, even while its renewals are late. Of a long queue, it considers the
-        /// 10,000 jobs that are next in line. The jobs are not charged an attempt.
+        /// The time counts while this worker runs and neither it nor another one handles the kind. It considers the
+        /// 10,000 jobs of the queue that are next in line, and charges them no attempt.
         pub fn unhandled_after(self, time: Duration) => self.config.unhandled_after = Some(time);
 
         /// Gives ready jobs of the queue that have waited for this long a higher priority, so that jobs of
         /// higher priorities cannot keep them waiting forever.
         ///
-        /// Off by default: priorities do not change. Accepts 1 second to 30 days, and a priority of -1000
-        /// to 999. Jobs of this priority or a higher one do not change. A redriven job gets the next
-        /// higher one, because it ranks behind new jobs of the same priority.
+        /// Off by default. Accepts 1 second to 30 days, and a priority of -1000 to 999. Jobs of this priority
+        /// or a higher one do not change. A redriven job gets the next higher one, because it ranks behind
+        /// new jobs of the same priority.
         ///
-        /// A job that is raised runs before younger jobs of its new priority. It keeps this priority
-        /// when it is retried or redriven, and its letter shows it. A worker looks every third of its lease,
-        /// or every 10 seconds if that is shorter. Of each priority, it considers the 500 jobs that are next
-        /// in line, and more while it raises all of them.
+        /// A raised job runs before younger ones of its new priority, and keeps it when it is retried or redriven. A
+        /// worker looks every third of its lease, or every 10 seconds if that is shorter, at the 500 jobs of each
+        /// priority that are next in line, and at more while it raises all of them.
         pub fn age_priorities(self, after: Duration, priority: i16) =>
             self.config.age_priorities = Some((after, priority));
 
@@ -149,21 +139,18 @@ impl WorkerBuilder {
         /// Defaults to 15 minutes. Accepts 1 millisecond to 24 hours.
         ///
         /// At the deadline the attempt fails, [`Job::is_cancelled`] returns true, and another thread
-        /// takes over the slot. A later result is rejected. If more handlers than slots are beyond their
-        /// deadlines and do not end, the worker fails, see [`Worker::failure`](crate::Worker::failure).
+        /// takes over the slot. A later result is rejected. See also [`Worker::failure`](crate::Worker::failure).
         pub fn deadline(self, deadline: Duration) => self.config.deadline = deadline;
 
-        /// Sets the version of your program, which is stored with every attempt: 1 to 100 characters without control
-        /// characters.
+        /// Sets the version of your program, which is stored with every attempt. Defaults to redrive's version.
         ///
-        /// Defaults to redrive's version.
+        /// Accepts 1 to 100 characters without control characters.
         pub fn version(self, version: impl Into<String>) => self.version = Some(version.into());
 
         /// Sets a hook that removes sensitive data from error texts before they leave the process.
         ///
         /// Error texts are the message, the cause chain and the backtrace. If the hook panics, the text
-        /// is dropped and the verdict stands. Use redactions in the database for payloads and for rules
-        /// that apply to every program.
+        /// is dropped. Use redactions in the database for payloads and for rules of all programs.
         pub fn redact(self, hook: impl Fn(&str) -> String + Send + Sync + 'static) =>
             self.config.hooks.redact = Some(Arc::new(hook));
 
@@ -173,10 +160,9 @@ impl WorkerBuilder {
 
         /// Sets a hook that sees every attempt that the worker judges, for error trackers, traces and tests.
         ///
-        /// It runs on the thread that judges the attempt, usually that of the handler, before the outcome is
-        /// stored; an operator's cancellation, a lost lease and a rejected follow-up may still change that. It does not see
-        /// an attempt whose lease was lost, nor one that a stop gave up because its handler ran on. Keep it short: the slot
-        /// waits for it. A panic in it is logged and harms nothing.
+        /// It runs, usually on the thread of the handler, before the outcome is stored; an operator's cancellation, a lost
+        /// lease and a rejected follow-up may still change that. It does not see an attempt that a stop gave up because its
+        /// handler ran on. Keep it short: the slot waits for it. A panic in it is logged and harms nothing.
         ///
         /// The [guide](crate::_guide::monitoring) has an example.
         pub fn on_attempt(self, hook: impl Fn(&Attempt<'_>) + Send + Sync + 'static) =>
@@ -184,21 +170,15 @@ impl WorkerBuilder {
 
         /// Sets how many consecutive outages ([`Failure::outage`]) open a breaker.
         ///
-        /// Defaults to 5. Accepts 1 to 1,000.
-        ///
-        /// The worker counts outages per dependency, over all its slots. Any other result of a job with
-        /// the same dependency resets the count. When the breaker opens, affected jobs that have not
-        /// started are released.
+        /// Defaults to 5. Accepts 1 to 1,000. The worker counts the outages of a dependency over all its slots; any
+        /// other result of a job with the same dependency resets the count.
         pub fn breaker_threshold(self, outages: u32) => self.breaker_threshold = outages;
 
-        /// Opens the queue's breaker when this worker dead-letters more than `letters` jobs within
-        /// `per`.
+        /// Opens the queue's breaker when this worker dead-letters more than `letters` jobs within `per`, so that a
+        /// bad release does not dead-letter a whole queue.
         ///
-        /// Off by default. Accepts 1 to 1,000,000 letters and 1 second to 24 hours.
-        ///
-        /// Use this to stop a bad release from dead-lettering a whole queue. Cancelled jobs do not
-        /// count, and no job is lost: claiming pauses, single jobs probe the queue, and the breaker
-        /// closes after the first success.
+        /// Off by default. Accepts 1 to 1,000,000 letters and 1 second to 24 hours. Cancelled jobs do not
+        /// count. Single jobs then probe the queue, and the breaker closes after the first success.
         pub fn flood_guard(self, letters: usize, per: Duration) => self.flood = Some((letters, per));
     }
 
@@ -251,10 +231,9 @@ impl WorkerBuilder {
     /// # Ok(()) }
     /// ```
     ///
-    /// After a failed attempt, a job runs alone, so a bad job does not fail the others again. So does a
-    /// job whose worker died. A batch occupies one slot, and each of its jobs counts its share of the run
-    /// time. Each outage ([`Failure::outage`]) of a job counts for the breaker. If slow jobs of other
-    /// kinds share the queue, run the batches in a separate worker.
+    /// After a failed attempt or the death of its worker, a job runs alone, so a bad job does not fail the others
+    /// again. A batch occupies one slot, and each of its jobs counts its share of the run time. If slow jobs of
+    /// other kinds share the queue, run the batches in a separate worker.
     pub fn handle_batch<P, F>(mut self, batches: BatchOptions, handler: F) -> WorkerBuilder
     where
         P: Payload + 'static,
