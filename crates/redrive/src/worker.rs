@@ -183,14 +183,13 @@ impl Worker {
         self.queues[0].state.config.queue.database()
     }
 
-    /// Runs until the process receives SIGTERM, SIGINT, SIGHUP or SIGQUIT, then
-    /// [stops](Worker::stop) gracefully. A second signal ends the process at once.
+    /// Runs until the process receives SIGTERM, SIGINT, SIGHUP or SIGQUIT, or the worker stops on an error or through
+    /// a [`stop_handle`](Worker::stop_handle), then [stops](Worker::stop) gracefully. A second signal ends the process
+    /// at once.
     ///
-    /// SIGTERM and SIGINT stop the worker even if the parent of this process has blocked or ignored
-    /// them. SIGHUP and SIGQUIT do not if the program ignores them or has a handler for them, and a
-    /// signal with a handler of the program ends no process here. Also returns when the worker stops
-    /// on an error or through a [`stop_handle`](Worker::stop_handle). Needs the feature `signals`,
-    /// which is on by default.
+    /// SIGTERM and SIGINT work even if the parent of this process has blocked or ignored them. SIGHUP and SIGQUIT do
+    /// not if the program ignores or handles them, and a signal that the program handles ends no process here. Needs
+    /// the feature `signals`, which is on by default.
     ///
     /// # Errors
     /// As [`stop`](Worker::stop), and if the signal handlers cannot be installed.
@@ -214,15 +213,13 @@ impl Worker {
     /// The worker stops claiming, waits up to `grace` for running handlers, writes their verdicts,
     /// and releases all other jobs without charging an attempt. No lease remains.
     ///
-    /// A handler that outlasts `grace` sees [`Job::is_cancelled`](crate::Job::is_cancelled). If it
-    /// ends with an error within a moment, the attempt is not charged. If it runs on, its job is
-    /// released as well, and its result is rejected. If it runs in a [transaction](JobHandler#transactions),
-    /// the server ends its connection and rolls the transaction back.
+    /// A handler that outlasts `grace` sees [`Job::is_cancelled`](crate::Job::is_cancelled). If it ends with an error
+    /// within a moment, the attempt is not charged. If it runs on, its job is released, its result is rejected, and the
+    /// server rolls its [transaction](JobHandler#transactions) back.
     ///
     /// # Errors
-    /// Fails if the worker had already failed ([`Worker::failure`]), or if its jobs could not be
-    /// released because the database is unavailable or does not answer a claim. They then return when
-    /// their lease expires.
+    /// Fails if the worker had already failed ([`Worker::failure`]), or if the database did not answer, so that its
+    /// jobs return when their lease expires.
     pub fn stop(self, grace: Duration) -> Result<StopReport> {
         let deadline = from_now(grace);
         self.shared.stopping.set();
@@ -240,7 +237,19 @@ impl Worker {
         let is_claiming =
             self.claimed_last.recv_deadline(rest(CLAIM_TIME)) == Err(RecvTimeoutError::Timeout);
         let until = rest(RELEASE_TIME);
-        let finished = self.finish(cut_off, until);
+        // Fails if it is set already, which only a stop does, once.
+        _ = self.shared.end_by.set(until);
+        for slot in self.states().flat_map(|state| state.slots.all()) {
+            self.queues[0].tell(Message::Settled(slot.take_verdicts()));
+        }
+        let (reply, stopped) = bounded(1);
+        self.queues[0].tell(Message::Finish {
+            cut_off,
+            until,
+            reply,
+        });
+        // The answers of the settler for all queues.
+        let finished = stopped.recv_deadline(until + END_TIME);
         self.over.set();
         if !is_claiming && !matches!(finished, Err(RecvTimeoutError::Timeout)) {
             // A thread whose call the database does not answer in time ends later.
@@ -271,26 +280,6 @@ impl Worker {
                 by_queue: self.stats_by_queue(),
             }),
         }
-    }
-
-    /// Asks the settler to write what is known, and to release the rest. Returns its answers for all queues.
-    fn finish(
-        &self,
-        cut_off: CutOff,
-        until: Instant,
-    ) -> std::result::Result<Vec<Result<Vec<JobId>>>, RecvTimeoutError> {
-        let (reply, stopped) = bounded(1);
-        // Fails if it is set already, which only a stop does, once.
-        _ = self.shared.end_by.set(until);
-        for slot in self.states().flat_map(|state| state.slots.all()) {
-            self.queues[0].tell(Message::Settled(slot.take_verdicts()));
-        }
-        self.queues[0].tell(Message::Finish {
-            cut_off,
-            until,
-            reply,
-        });
-        stopped.recv_deadline(until + END_TIME)
     }
 
     fn wait_until_quiet(&self, deadline: Instant) {
