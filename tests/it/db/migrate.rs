@@ -124,11 +124,12 @@ fn a_migration_that_was_changed_is_rejected() {
     }
 }
 
-/// Makes a database whose functions are those of another library, with another text.
+/// Makes a database whose functions are those of another library, with another text and other settings.
 pub(super) fn with_functions_of(library: &str) -> TestDatabase {
     let test = TestDatabase::migrated();
     test.sql(&format!(
         "CREATE OR REPLACE FUNCTION redrive.wake(queue text) RETURNS boolean LANGUAGE sql AS 'SELECT false';
+         ALTER FUNCTION redrive.check_pattern RESET jit;
          UPDATE redrive.migrations SET checksum = 'other', library = '{library}' WHERE name = 'functions/leases'"
     ));
     test

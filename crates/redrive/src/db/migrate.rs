@@ -35,6 +35,14 @@ impl File {
         self.name.get(..4)?.parse().ok()
     }
 
+    /// The checksum of its text, and that of a definition also of what seals it.
+    fn checksum(&self) -> String {
+        match self.version() {
+            Some(_) => checksum(self.text),
+            None => checksum(&format!("{}{SEAL}", self.text)),
+        }
+    }
+
     /// True if a library without this migration must not use a schema that has it.
     fn is_breaking(&self) -> bool {
         self.text.lines().any(|line| line == "-- breaking: yes")
@@ -229,30 +237,25 @@ const SEAL: &str = "\
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;
 DO $$
 DECLARE
-    open_relation record;
-    open_function record;
+    command text;
 BEGIN
-    FOR open_relation IN
-        SELECT c.oid::regclass AS name, CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind
+    FOR command IN
+        SELECT format('REVOKE ALL ON %s %s FROM PUBLIC', CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END,
+                      c.oid::regclass)
         FROM pg_class c
         WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
             AND pg_has_role(c.relowner, 'USAGE') AND (
                 EXISTS (SELECT FROM aclexplode(c.relacl) a WHERE a.grantee = 0)
                 OR EXISTS (
                     SELECT FROM pg_attribute t, aclexplode(t.attacl) a WHERE t.attrelid = c.oid AND a.grantee = 0))
-    LOOP
-        EXECUTE format('REVOKE ALL ON %s %s FROM PUBLIC', open_relation.kind, open_relation.name);
-    END LOOP;
-    FOR open_function IN
-        SELECT p.oid::regprocedure AS name,
-               CASE WHEN 'enable_seqscan=off' = ANY (p.proconfig) THEN 'SET enable_bitmapscan = off' END AS no_bitmaps
+        UNION ALL
+        SELECT format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp SET jit = off %s', p.oid::regprocedure,
+                      CASE WHEN 'enable_seqscan=off' = ANY (p.proconfig) THEN 'SET enable_bitmapscan = off' END)
         FROM pg_proc p
         WHERE p.pronamespace = 'redrive'::regnamespace AND p.prokind = 'f' AND p.prosqlbody IS NULL
-            AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)
             AND pg_has_role(p.proowner, 'USAGE')
     LOOP
-        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp SET jit = off %s', open_function.name,
-                       open_function.no_bitmaps);
+        EXECUTE command;
     END LOOP;
 END
 $$";
@@ -345,7 +348,7 @@ fn is_of_newer(ledger: &[Entry]) -> bool {
 /// are not compared.
 fn changed(ledger: &[Entry]) -> Vec<&'static File> {
     let is_applied = |ours: &&File| {
-        let is_ours = |one: &Entry| one.name == ours.name && one.checksum == checksum(ours.text);
+        let is_ours = |one: &Entry| one.name == ours.name && one.checksum == ours.checksum();
         ledger.iter().any(is_ours)
     };
     let changed = DEFINITIONS.iter().filter(|ours| !is_applied(ours));
@@ -409,7 +412,7 @@ fn last() -> i32 {
 fn examine(ledger: &[Entry]) -> Result<()> {
     for entry in ledger {
         match MIGRATIONS.iter().find(|ours| ours.name == entry.name) {
-            Some(ours) if checksum(ours.text) != entry.checksum => {
+            Some(ours) if ours.checksum() != entry.checksum => {
                 return Err(Error::invalid(format!(
                     "migration `{}` was applied with a different text; a released migration never changes",
                     entry.name

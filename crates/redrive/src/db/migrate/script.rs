@@ -4,8 +4,7 @@
 //! so are all definitions of a release together, which follow its last migration and precede the next one.
 
 use super::{
-    AS_OWNER, CREATE_LEDGER, DEFINITIONS, File, LIBRARY, LOCK, MIGRATIONS, SEAL, SETTINGS,
-    checksum, last,
+    AS_OWNER, CREATE_LEDGER, DEFINITIONS, File, LIBRARY, LOCK, MIGRATIONS, SEAL, SETTINGS, last,
 };
 use crate::error::{Error, Result};
 
@@ -89,7 +88,7 @@ pub(crate) fn whole() -> String {
 impl File {
     /// Returns its SQL and its entry in the ledger.
     pub(super) fn script(&self) -> String {
-        let (name, text, checksum) = (self.name, self.text, checksum(self.text));
+        let (name, text, checksum) = (self.name, self.text, self.checksum());
         let entry = match self.version() {
             Some(version) => format!(
                 "INSERT INTO redrive.migrations (version, name, checksum, breaking)\n\
@@ -171,6 +170,7 @@ fn refuse_if(condition: &str, message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::checksum;
     use super::*;
 
     #[test]
