@@ -18,22 +18,15 @@ pub(crate) type Parameter<'a> = &'a (dyn ToSql + Sync);
 pub(crate) struct Sql {
     pub(crate) name: &'static str,
     pub(crate) text: &'static str,
-    /// The types of the parameters of a function; those of a file are in its header.
-    types: &'static [&'static str],
-    /// The types, parsed on first use.
+    /// The types of its parameters, parsed on first use.
     signature: OnceLock<Vec<Type>>,
 }
 
 impl Sql {
     /// The types of its parameters, in their order.
     fn signature(&self) -> &[Type] {
-        self.signature.get_or_init(|| match self.types {
-            [] => signature::signature(self.text),
-            types => types
-                .iter()
-                .filter_map(|name| signature::named(name))
-                .collect(),
-        })
+        self.signature
+            .get_or_init(|| signature::signature(self.text))
     }
 
     /// Its parameters with their types, as it takes them when it is not prepared.
@@ -49,11 +42,14 @@ macro_rules! call {
         call!(@ $name [] $types "$1" ", $2" ", $3" ", $4" ", $5" ", $6" ", $7" ", $8" ", $9" ", $10" ", $11" ", $12"
             ", $13" ", $14" ", $15" ", $16" ", $17")
     };
-    (@ $name:ident [$($numbers:literal)*] () $($more:literal)*) => {
-        concat!("SELECT * FROM redrive.", stringify!($name), "(", $($numbers,)* ")")
+    (@ $name:ident [$($text:tt)*] () $($more:literal)*) => {
+        concat!("SELECT * FROM redrive.", stringify!($name), "(", $($text)* ")")
     };
-    (@ $name:ident [$($numbers:literal)*] ($type:tt $(, $types:tt)*) $next:literal $($more:literal)*) => {
-        call!(@ $name [$($numbers)* $next] ($($types),*) $($more)*)
+    (@ $name:ident [$($text:tt)*] ([$type:ident] $(, $types:tt)*) $next:literal $($more:literal)*) => {
+        call!(@ $name [$($text)* $next, "::", stringify!($type), "[]",] ($($types),*) $($more)*)
+    };
+    (@ $name:ident [$($text:tt)*] ($type:ident $(, $types:tt)*) $next:literal $($more:literal)*) => {
+        call!(@ $name [$($text)* $next, "::", stringify!($type),] ($($types),*) $($more)*)
     };
 }
 
@@ -67,14 +63,12 @@ macro_rules! statements {
         $(pub(crate) static $constant: Sql = Sql {
             name: $name,
             text: include_str!(concat!("../../sql/", $stage, "/", $name, ".sql")),
-            types: &[],
             signature: OnceLock::new(),
         };)*
 
         $(pub(crate) static $called: Sql = Sql {
             name: stringify!($function),
             text: call!($function($($type),*)),
-            types: &[$(stringify!($type)),*],
             signature: OnceLock::new(),
         };)*
 

@@ -1,4 +1,4 @@
-//! Signatures: the types of a statement's parameters, parsed from the header of its file. Pure.
+//! Signatures: the types of a statement's parameters, parsed from the header of its file, or the casts of a call. Pure.
 //!
 //! A statement that is not prepared must send the types of its parameters. The header defines them
 //! once, for readers too; a test compares them with those of the server.
@@ -7,15 +7,11 @@ use std::collections::BTreeMap;
 
 use postgres::types::Type;
 
-/// Returns the types of `$1`, `$2` and so on, which the header names after each parameter.
+/// Returns the types of `$1`, `$2` and so on: what follows where they are first named with a type.
 pub(crate) fn signature(text: &str) -> Vec<Type> {
     let mut types: BTreeMap<usize, Type> = BTreeMap::new();
-    for line in text.lines().take_while(|line| line.starts_with("--")) {
-        for declaration in line.split('$').skip(1) {
-            if let Some((number, is)) = parameter(declaration) {
-                types.entry(number).or_insert(is);
-            }
-        }
+    for (number, is) in text.split('$').skip(1).filter_map(parameter) {
+        types.entry(number).or_insert(is);
     }
     types.into_values().collect()
 }
@@ -24,25 +20,17 @@ pub(crate) fn signature(text: &str) -> Vec<Type> {
 fn parameter(declaration: &str) -> Option<(usize, Type)> {
     let digits = declaration.find(|c: char| !c.is_ascii_digit())?;
     let (number, rest) = declaration.split_at(digits);
-    let rest = rest.trim_start();
+    let rest = rest.trim_start_matches([' ', ':']);
     // The one type whose name is two words.
     let (name, rest) = match rest.strip_prefix("double precision") {
         Some(rest) => ("double precision", rest),
         None => rest.split_at(
-            rest.find(|c: char| !c.is_ascii_alphabetic())
+            rest.find(|c: char| !c.is_ascii_alphanumeric())
                 .unwrap_or(rest.len()),
         ),
     };
     let is = type_of(name, rest.starts_with("[]"))?;
     Some((number.parse().ok()?, is))
-}
-
-/// Returns the type of this name; `[text]` is an array.
-pub(crate) fn named(name: &str) -> Option<Type> {
-    match name.strip_prefix('[') {
-        Some(element) => type_of(element.trim_end_matches(']'), true),
-        None => type_of(name, false),
-    }
 }
 
 fn type_of(name: &str, is_array: bool) -> Option<Type> {
