@@ -109,9 +109,9 @@ impl<'a> Admin<'a> {
         let doing = format!("show job {id}");
         let filter = JobFilter::new().ids([id]).states(JobState::ALL);
         let asked = filter.parameter()?;
-        self.db
-            .ask()
-            .first(&doing, &sql::LIST_JOBS, &[&asked, &filter.after, &1_i64])
+        let ask = self.db.ask();
+        let found = ask.all(&doing, &sql::LIST_JOBS, &[&asked, &filter.after, &1_i64]);
+        Ok(found?.pop())
     }
 }
 
@@ -145,8 +145,7 @@ impl Jobs<'_> {
             let told = session.query(&doing, &sql::TELL_CANCELLED, &[&id])?;
             let (by, reason, was_told) = (operator.by(), operator.given_reason(), !told.is_empty());
             let given: [sql::Parameter<'_>; 4] = [&id, &by, &reason, &was_told];
-            let cancelled = session.query_one(&doing, &sql::CANCEL_JOB, &given)?;
-            let cancelled = Cancelled::from_row(&cancelled)?;
+            let cancelled: Cancelled = session.one(&doing, &sql::CANCEL_JOB, &given)?;
             // A worker may have taken the job meanwhile.
             if !was_told && cancelled == Cancelled::Asked {
                 session.query(&doing, &sql::TELL_CANCELLED, &[&id])?;

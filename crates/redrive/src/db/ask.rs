@@ -6,10 +6,10 @@ use crate::sync::Row;
 
 use crate::db::column::Given;
 use crate::db::database::Database;
-use crate::db::row::{FromRow, first, read_all};
+use crate::db::row::{FromRow, only, read_all};
 use crate::db::session::Session;
 use crate::db::sql::{Parameter, Sql};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Runs single statements, each as one call with a deadline.
 #[derive(Clone, Copy, Debug)]
@@ -52,16 +52,6 @@ impl Ask<'_> {
         parameters: &[&dyn Given],
     ) -> Result<Vec<T>> {
         read_all(&self.rows(doing, sql, parameters)?)
-    }
-
-    /// Returns the first row of a statement, if there is one.
-    pub(crate) fn first<T: FromRow>(
-        self,
-        doing: &str,
-        sql: &'static Sql,
-        parameters: &[&dyn Given],
-    ) -> Result<Option<T>> {
-        first(&self.rows(doing, sql, parameters)?)
     }
 
     /// Returns the row of a statement that always returns one.
@@ -126,10 +116,4 @@ pub(crate) fn all<T: FromRow>(
 ) -> Call<Vec<T>> {
     let rows = rows(doing, sql, parameters);
     Box::new(move |session| read_all(&rows(session)?))
-}
-
-fn only<T: FromRow>(doing: &str, rows: &[Row]) -> Result<T> {
-    first(rows)?.ok_or_else(|| {
-        Error::unavailable(format!("could not {doing}: the database returned no row"))
-    })
 }

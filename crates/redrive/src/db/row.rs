@@ -23,6 +23,13 @@ pub(crate) fn first<T: FromRow>(rows: &[Row]) -> Result<Option<T>> {
     rows.first().map(T::from_row).transpose()
 }
 
+/// Returns the row of a statement that always returns one.
+pub(crate) fn only<T: FromRow>(doing: &str, rows: &[Row]) -> Result<T> {
+    first(rows)?.ok_or_else(|| {
+        Error::unavailable(format!("could not {doing}: the database returned no row"))
+    })
+}
+
 /// Returns all rows.
 pub(crate) fn read_all<T: FromRow>(rows: &[Row]) -> Result<Vec<T>> {
     rows.iter().map(T::from_row).collect()

@@ -12,6 +12,7 @@ use postgres::{Client, Row, Statement};
 
 use crate::db::connection::Connection;
 use crate::db::pooler::Pooler;
+use crate::db::row::{FromRow, only};
 pub(crate) use crate::db::sql::Parameter;
 use crate::db::sql::Sql;
 use crate::error::{Error, Result};
@@ -283,17 +284,14 @@ impl Session {
         answer
     }
 
-    /// Runs a statement that always returns exactly one row.
-    pub(crate) fn query_one(
+    /// Returns the row of a statement that always returns one.
+    pub(crate) fn one<T: FromRow>(
         &mut self,
         doing: &str,
         sql: &'static Sql,
         parameters: &[Parameter<'_>],
-    ) -> Result<Row> {
-        let mut rows = self.query(doing, sql, parameters)?;
-        rows.pop().ok_or_else(|| {
-            Error::unavailable(format!("could not {doing}: the database returned no row"))
-        })
+    ) -> Result<T> {
+        only(doing, &self.query(doing, sql, parameters)?)
     }
 
     /// Runs statements in a READ COMMITTED transaction. The database refuses some at a stricter

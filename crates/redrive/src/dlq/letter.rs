@@ -170,6 +170,7 @@ impl Dlq<'_> {
         let doing = format!("find the group that letter {letter} holds");
         let any: Option<String> = None;
         let ask = self.db.ask();
-        ask.first(&doing, &sql::HELD_GROUPS, &[&any, &letter, &1_i64])
+        let held = ask.all(&doing, &sql::HELD_GROUPS, &[&any, &letter, &1_i64]);
+        Ok(held?.pop())
     }
 }

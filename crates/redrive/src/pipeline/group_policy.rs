@@ -107,7 +107,7 @@ impl Queue {
         let doing = format!("read the group policy of queue `{}`", self.name());
         let ask = self.database().ask();
         let set: Option<(String, u32, GroupDeath)> =
-            ask.first(&doing, &sql::GROUP_POLICY, &[&self.name()])?;
+            ask.all(&doing, &sql::GROUP_POLICY, &[&self.name()])?.pop();
         Ok(set.map_or(GroupPolicy::None, |(mode, limit, on_death)| {
             GroupPolicy::read(&mode, limit, on_death)
         }))

@@ -71,12 +71,12 @@ fn with_tokens<T>(
     let doing = format!("claim jobs of queue `{queue}` under a rate limit");
     session.read_committed(&doing, "", |session| {
         let doing = "count the tokens of a rate limit";
-        let row = session.query_one(doing, &sql::LOCK_TOKENS, &[&queue, &kind])?;
-        let (tokens, hold): (Option<i64>, Option<i64>) = (row.get("tokens"), row.get("hold_us"));
+        let (tokens, wait, hold): (Option<i64>, i64, Option<i64>) =
+            session.one(doing, &sql::LOCK_TOKENS, &[&queue, &kind])?;
         // `None`: the limit was removed.
         let tokens = tokens.map_or(usize::MAX, |tokens| usize::try_from(tokens).unwrap_or(0));
         if tokens == 0 {
-            return Ok(Err(micros(row.get("wait_us"))));
+            return Ok(Err(micros(wait)));
         }
         let hold = hold.map(micros);
         let request = ClaimRequest {

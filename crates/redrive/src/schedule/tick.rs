@@ -25,8 +25,7 @@ pub(crate) fn run_schedules(session: &mut Session) -> Result<Option<Duration>> {
             Err(error) => due.fail(session, &error)?,
         }
     }
-    let row = session.query_one("look for the next schedule", &sql::NEXT_TICK, &[])?;
-    let next: Option<Duration> = column(&row, "next_tick")?;
+    let next: Option<Duration> = session.one("look for the next schedule", &sql::NEXT_TICK, &[])?;
     Ok(next.map(|next| next.max(MIN_PAUSE)))
 }
 
@@ -60,7 +59,7 @@ impl Due {
         let plan = plan(&rhythm, self.missed, next_at, self.now)?;
         let missed = plan.missed;
         let ticks: Vec<SystemTime> = plan.run.into_iter().map(SystemTime::from).collect();
-        let row = session.query_one(
+        let (jobs, letters): (Option<Vec<i64>>, Option<i64>) = session.one(
             &format!("run a tick of the schedule `{}`", self.name),
             &sql::TICK_SCHEDULE,
             &[
@@ -74,10 +73,10 @@ impl Due {
             ],
         )?;
         let name = &self.name;
-        if let Some(letters) = row.get::<_, Option<i64>>("letters") {
+        if let Some(letters) = letters {
             log::info!("policy={name}: {letters} letters");
         }
-        if let Some(jobs) = row.get::<_, Option<Vec<i64>>>("jobs") {
+        if let Some(jobs) = jobs {
             let (jobs, ticks) = (jobs.len(), ticks.len());
             log::debug!("schedule={name}: {jobs} jobs enqueued by {ticks} ticks, {missed} missed");
         }

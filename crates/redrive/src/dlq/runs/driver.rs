@@ -166,14 +166,13 @@ impl Steps {
         let doing = format!("read the waits of live jobs for redrive run {}", self.run);
         let waits = session.query(&doing, &sql::LIVE_WAITS, &[&self.run])?;
         let (letters, pause) = self.throttle.next(read_all(&waits)?);
-        let row = session.query_one(
+        let (status, wait, _, chunks): (String, Duration, i64, i64) = session.one(
             &format!("drive redrive run {}", self.run),
             &sql::DRIVE_RUN,
             &[&self.run, &self.driver, &DRIVER_LEASE_MS, &letters],
         )?;
-        let wait = Duration::from_millis(row.get::<_, i64>("wait_ms").unsigned_abs());
-        self.chunks = row.get("chunks");
-        let wait = match row.get::<_, &str>("status") {
+        self.chunks = chunks;
+        let wait = match &*status {
             // The other connection of this driver holds the last chunk for one batch.
             "busy" => ALMOST_DONE,
             "sent" if wait.is_zero() => pause,
@@ -186,12 +185,8 @@ impl Steps {
 }
 
 fn take(session: &mut Session, run: Option<RunId>, driver: Uuid) -> Result<Option<RunId>> {
-    let row = session.query_one(
-        "take over a redrive run",
-        &sql::TAKE_RUN,
-        &[&run.map(RunId::get), &driver, &DRIVER_LEASE_MS],
-    )?;
-    Ok(row.get::<_, Option<i64>>(0).map(RunId::new))
+    let given: [sql::Parameter<'_>; 3] = [&run.map(RunId::get), &driver, &DRIVER_LEASE_MS];
+    session.one("take over a redrive run", &sql::TAKE_RUN, &given)
 }
 
 /// Takes over any run without a driver, for a worker. If that was this worker, its earlier steps have lost the run.

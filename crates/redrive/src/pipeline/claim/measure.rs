@@ -1,6 +1,6 @@
 //! Measures a queue before claims search it.
 
-use crate::db::row::{FromRow, row};
+use crate::db::row::row;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
@@ -19,6 +19,5 @@ row! {
 /// Returns the size of the queue. Looks for ranks if it has more than this many bytes.
 pub(crate) fn measure(session: &mut Session, queue: &str, ranks_above: i64) -> Result<Measured> {
     let doing = format!("measure queue `{queue}`");
-    let row = session.query_one(&doing, &sql::MEASURE_QUEUE, &[&queue, &ranks_above])?;
-    Measured::from_row(&row)
+    session.one(&doing, &sql::MEASURE_QUEUE, &[&queue, &ranks_above])
 }
