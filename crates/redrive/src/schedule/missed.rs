@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::dlq::prelude::*;
 use crate::schedule::rhythm::{Rhythm, micros};
@@ -71,26 +71,26 @@ pub(crate) fn plan(
     })
 }
 
-/// Returns the ticks from `first` to `now`, oldest first, and the next one. Searches longer and longer times before `now`, so
-/// that it computes not every tick after a long time without a worker.
+/// Returns the ticks from `first` to `now`, oldest first, and the next one. Of too many, it returns the newest: it searches by
+/// halves for a start with enough of them, so that neither time nor memory grows with the time without a worker.
 fn dues(rhythm: &Rhythm, first: Timestamp, now: Timestamp) -> Result<(Vec<Timestamp>, Timestamp)> {
-    let mut back = MISSED_AFTER;
+    let (mut start, mut too_many, mut too_few) = (first, first, now);
     loop {
-        let start = now.checked_sub(SignedDuration::from_micros(micros(back)));
-        let start = start.ok().filter(|start| *start > first);
-        let mut next = match start {
-            Some(start) => rhythm.next_after(first, start)?,
-            None => first,
+        let mut next = match start == first {
+            true => first,
+            false => rhythm.next_after(first, start)?,
         };
         let mut dues = Vec::new();
-        while next <= now {
+        while next <= now && dues.len() < 2 * MAX_COUNTED {
             dues.push(next);
             next = rhythm.next_after(next, next)?;
         }
-        if start.is_none() || dues.len() >= MAX_COUNTED {
-            return Ok((dues, next));
+        match next <= now {
+            true => too_many = start,
+            false if start == first || dues.len() >= MAX_COUNTED => return Ok((dues, next)),
+            false => too_few = start,
         }
-        back = back.saturating_mul(2);
+        start = too_many + too_many.duration_until(too_few) / 2;
     }
 }
 
