@@ -2,8 +2,8 @@
 
 -- Adds or changes a policy: a schedule with either a cron line or an interval that redrives the open letters that match
 -- a filter. Returns `created`, `changed` or `unchanged`; only a change is recorded in the audit. A new rhythm starts at
--- `next_at`; another change keeps the next tick, and a pause stays. Without `next_at`, an interval starts now, and the next
--- worker reads a cron line, as in `schedule`.
+-- `next_at`, unless that has passed; another change keeps the next tick, and a pause stays. Without `next_at`, an interval
+-- starts now, and the next worker reads a cron line, as in `schedule`.
 CREATE OR REPLACE FUNCTION redrive.set_policy(
     name text, letters jsonb, every interval DEFAULT NULL, cron text DEFAULT NULL, zone text DEFAULT NULL,
     batch integer DEFAULT 50, generations integer DEFAULT 10, growth double precision DEFAULT 1,
@@ -13,8 +13,8 @@ CREATE OR REPLACE FUNCTION redrive.set_policy(
 AS $$
 #variable_conflict use_column
 DECLARE
-    line   text := CASE WHEN set_policy.next_at IS NULL
-        THEN redrive.checked_rhythm(set_policy.cron, set_policy.zone, set_policy.every) ELSE set_policy.cron END;
+    line   text := redrive.checked_rhythm(
+        set_policy.cron, CASE WHEN set_policy.next_at IS NULL THEN set_policy.zone END, set_policy.every);
     -- It redrives with the rights of the role that set it last.
     policy jsonb := jsonb_build_object(
         'letters', letters, 'batch', batch, 'generations', generations, 'growth', growth,
@@ -37,8 +37,9 @@ BEGIN
             coalesce(set_policy.next_at, date_trunc('milliseconds', clock_timestamp()) + set_policy.every))
     ON CONFLICT ON CONSTRAINT schedules_pkey DO UPDATE
     SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, policy = excluded.policy,
-        next_at = CASE WHEN (s.cron, s.zone, s.every) IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every)
-                       THEN excluded.next_at ELSE s.next_at END,
+        next_at = CASE WHEN (s.cron, s.zone, s.every) IS NOT DISTINCT FROM (excluded.cron, excluded.zone, excluded.every)
+                       THEN s.next_at
+                       WHEN excluded.next_at > greatest(s.last_at, clock_timestamp()) THEN excluded.next_at END,
         version = s.version + 1, retry_at = NULL, last_error = NULL, changed_at = clock_timestamp()
     WHERE (s.cron, s.zone, s.every, s.policy)
         IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every, excluded.policy)

@@ -1,6 +1,7 @@
 -- Purpose: Schedules: jobs that are enqueued, and policies that redrive, by a cron line or at an interval.
 
--- Returns a cron line with single blanks, after checking it and its zone as far as PostgreSQL can, or the interval.
+-- Returns a cron line with single blanks, after checking it and its zone as far as PostgreSQL can, or the interval. Whoever
+-- has computed the next tick knows the zone, and leaves it out.
 CREATE OR REPLACE FUNCTION redrive.checked_rhythm(cron text, zone text, every interval) RETURNS text
     LANGUAGE plpgsql STABLE
 AS $$
@@ -22,8 +23,8 @@ END
 $$;
 
 -- Adds a schedule with either a cron line or an interval, or changes the one of this name. Returns `created`, `changed` or
--- `unchanged`; only a change is recorded in the audit. A new rhythm starts at `next_at`; another change keeps the next tick,
--- and a pause stays.
+-- `unchanged`; only a change is recorded in the audit. A new rhythm starts at `next_at`, unless that has passed; another
+-- change keeps the next tick, and a pause stays.
 --
 -- Without `next_at`, an interval starts now. PostgreSQL cannot read a cron line: the next worker does. It starts the
 -- schedule, counting from this call, or stores the mistake in `last_error`.
@@ -37,8 +38,8 @@ CREATE OR REPLACE FUNCTION redrive.schedule(
 AS $$
 #variable_conflict use_column
 DECLARE
-    line   text := CASE WHEN schedule.next_at IS NULL
-        THEN redrive.checked_rhythm(schedule.cron, schedule.zone, schedule.every) ELSE schedule.cron END;
+    line   text := redrive.checked_rhythm(
+        schedule.cron, CASE WHEN schedule.next_at IS NULL THEN schedule.zone END, schedule.every);
     result text;
 BEGIN
     PERFORM redrive.check_name('schedule', schedule.name), redrive.check_name('queue', schedule.queue),
@@ -67,8 +68,9 @@ BEGIN
     SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, queue = excluded.queue,
         kind = excluded.kind, payload = excluded.payload, priority = excluded.priority,
         max_attempts = excluded.max_attempts, headers = excluded.headers, missed = excluded.missed, overlap = excluded.overlap,
-        next_at = CASE WHEN (s.cron, s.zone, s.every) IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every)
-                       THEN excluded.next_at ELSE s.next_at END,
+        next_at = CASE WHEN (s.cron, s.zone, s.every) IS NOT DISTINCT FROM (excluded.cron, excluded.zone, excluded.every)
+                       THEN s.next_at
+                       WHEN excluded.next_at > greatest(s.last_at, clock_timestamp()) THEN excluded.next_at END,
         version = s.version + 1, retry_at = NULL, last_error = NULL, changed_at = clock_timestamp()
     WHERE (s.cron, s.zone, s.every, s.queue, s.kind, s.payload::text, s.priority, s.max_attempts, s.headers, s.missed, s.overlap)
         IS DISTINCT FROM

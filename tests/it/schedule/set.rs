@@ -84,4 +84,11 @@ fn no_tick_runs_again_after_the_clock_went_back() {
     let last = status(&db, "report").last_at.unwrap();
     set(&db, &cron("30 8 * * *", "UTC"));
     assert_eq!(status(&db, "report").next_at, Some(last + HOUR / 2));
+    // Neither does one that another process ran after its time was read.
+    test.sql(
+        "UPDATE redrive.schedules SET last_at = last_at + interval '1 hour';
+         SELECT redrive.schedule('report', 'orders', 'order', '{}', cron => '45 8 * * *',
+             next_at => last_at - interval '1 minute') FROM redrive.schedules",
+    );
+    assert_eq!(status(&db, "report").next_at, None);
 }

@@ -72,6 +72,8 @@ fn sql_rejects_what_it_can_check() {
            , cron => '0 8 * *'                          -- five fields
            , cron => '0 8 * * * * *'                    -- five fields
            , cron => '0 8 * * *', zone => 'Europe/Berln' -- not 'Europe/Berln'
+           , cron => '0 8 * *', next_at => now()        -- five fields
+           , every => '1 month', next_at => now()       -- without months and years
            , every => '1 h', priority => 1001           -- a priority between
            , every => '1 h', max_attempts => 0          -- 1 to 1000 attempts
            , every => '1 h', headers => '[]'            -- a JSON object
