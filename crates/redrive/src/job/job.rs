@@ -76,7 +76,7 @@ pub struct Job<P> {
 }
 
 /// A claimed job without its payload. The slot, the handler and the settler share it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct JobMeta {
     pub(crate) id: JobId,
     pub(crate) queue: Arc<str>,

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::job::headers::Headers;
 use crate::job::job::{Job, JobId, JobMeta};
+use crate::job::setters::setters;
 use crate::sync::Instant;
 
 /// A job outside of any queue, for tests that call a handler directly; see [`Job::sample`].
@@ -70,41 +71,28 @@ impl JobMeta {
 }
 
 impl<P> Sample<P> {
-    /// Sets the number of this attempt, from 1.
-    pub fn attempt(self, attempt: u32) -> Sample<P> {
-        self.with(|meta| meta.attempt = attempt)
-    }
+    setters! {
+        /// Sets the number of this attempt, from 1.
+        pub fn attempt(self, attempt: u32) => self.meta().attempt = attempt;
 
-    /// Sets the number of attempts before the job becomes a dead letter.
-    pub fn max_attempts(self, max_attempts: u32) -> Sample<P> {
-        self.with(|meta| meta.max_attempts = max_attempts)
-    }
+        /// Sets the number of attempts before the job becomes a dead letter.
+        pub fn max_attempts(self, max_attempts: u32) => self.meta().max_attempts = max_attempts;
 
-    /// Sets how many times the job has been redriven.
-    pub fn generation(self, generation: u32) -> Sample<P> {
-        self.with(|meta| meta.generation = generation)
-    }
+        /// Sets how many times the job has been redriven.
+        pub fn generation(self, generation: u32) => self.meta().generation = generation;
 
-    /// Sets the id.
-    pub fn id(self, id: JobId) -> Sample<P> {
-        self.with(|meta| meta.id = id)
-    }
+        /// Sets the id.
+        pub fn id(self, id: JobId) => self.meta().id = id;
 
-    /// Sets the queue.
-    pub fn queue(self, queue: &str) -> Sample<P> {
-        self.with(|meta| meta.queue = queue.into())
-    }
+        /// Sets the queue.
+        pub fn queue(self, queue: &str) => self.meta().queue = queue.into();
 
-    /// Sets the group.
-    pub fn group(self, group: &str) -> Sample<P> {
-        self.with(|meta| meta.group = Some(group.into()))
-    }
+        /// Sets the group.
+        pub fn group(self, group: &str) => self.meta().group = Some(group.into());
 
-    /// Adds a header.
-    pub fn header(self, name: &str, value: &str) -> Sample<P> {
-        self.with(|meta| {
-            meta.headers.0.insert(name.to_owned(), value.to_owned());
-        })
+        /// Adds a header.
+        pub fn header(self, name: &str, value: &str) =>
+            self.meta().headers.0.insert(name.to_owned(), value.to_owned());
     }
 
     /// Asks the handler to end, as a stop, a deadline or an operator does.
@@ -118,12 +106,8 @@ impl<P> Sample<P> {
         self.job
     }
 
-    fn with(mut self, change: impl FnOnce(&mut JobMeta)) -> Sample<P> {
-        // Nothing else holds it, because a sample gives out references only.
-        if let Some(meta) = Arc::get_mut(&mut self.job.meta) {
-            change(meta);
-        }
-        self
+    fn meta(&mut self) -> &mut JobMeta {
+        Arc::make_mut(&mut self.job.meta)
     }
 }
 
