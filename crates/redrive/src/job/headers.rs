@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
+use crate::job::payload::Json;
 
 /// The largest headers, in bytes as the server prints them: 64 KiB.
 pub(crate) const MAX_HEADER_BYTES: usize = 65_536;
@@ -84,7 +85,7 @@ impl Headers {
                 version.escape_debug()
             )));
         }
-        check_size(MAX_HEADER_BYTES, "a job", &self.0)
+        Ok(())
     }
 
     /// Checks that a checkpoint fits beside the other headers of a job.
@@ -93,7 +94,7 @@ impl Headers {
         all.remove(PROGRESS);
         all.insert(CHECKPOINT.to_owned(), checkpoint.to_owned());
         let limit = MAX_HEADER_BYTES - RESERVED_BYTES;
-        check_size(limit, "a job with this checkpoint", &all)
+        stored(&all, limit, "a job with this checkpoint").map(drop)
     }
 
     pub(crate) fn checkpoint(&self) -> Option<&str> {
@@ -123,32 +124,26 @@ impl Headers {
     }
 }
 
-/// Checks the text of headers, and that they have at most this many bytes.
-fn check_size(limit: usize, subject: &str, headers: &BTreeMap<String, String>) -> Result<()> {
-    let has_nul = |(name, value): &(&String, &String)| name.contains('\0') || value.contains('\0');
-    if let Some((name, _)) = headers.iter().find(has_nul) {
-        return Err(Error::invalid(format!(
-            "the header `{}` of {subject} contains NUL, which PostgreSQL cannot store",
-            name.escape_debug()
-        )));
-    }
-    let bytes = printed_bytes(headers);
-    if bytes > limit {
-        return Err(Error::invalid(format!(
-            "the headers of {subject} are {bytes} bytes; the limit is {limit}"
-        )));
-    }
-    Ok(())
-}
-
-/// Returns the bytes of headers as PostgreSQL prints them: with a space after each colon and each comma.
-fn printed_bytes(headers: &BTreeMap<String, String>) -> usize {
+/// Returns headers as the database stores them; `None`: there are none.
+///
+/// # Errors
+/// *Invalid* if one contains NUL, or if they have more than `limit` bytes as the server prints them: with a space after each
+/// colon and each comma.
+pub(crate) fn stored(
+    headers: &BTreeMap<String, String>,
+    limit: usize,
+    subject: &str,
+) -> Result<Option<Json>> {
     if headers.is_empty() {
-        return 0;
+        return Ok(None);
     }
-    // Strings are always valid JSON.
-    let text = serde_json::to_string(headers).unwrap_or_default();
-    text.len() + 2 * headers.len() - 1
+    let json = Json::large("a header", headers)?;
+    match json.as_str().len() + 2 * headers.len() - 1 {
+        bytes if bytes > limit => Err(Error::invalid(format!(
+            "the headers of {subject} are {bytes} bytes; the limit is {limit}"
+        ))),
+        _ => Ok(Some(json)),
+    }
 }
 
 #[cfg(test)]

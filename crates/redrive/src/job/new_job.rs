@@ -5,7 +5,9 @@ mod unique;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::job::headers::{EXPIRES_IN, Headers, PAYLOAD_VERSION, UNIQUE_UNTIL};
+use crate::job::headers::{
+    EXPIRES_IN, Headers, MAX_HEADER_BYTES, PAYLOAD_VERSION, UNIQUE_UNTIL, stored,
+};
 use crate::job::milliseconds::milliseconds;
 use crate::job::name;
 use crate::job::payload::{Json, Payload};
@@ -164,6 +166,7 @@ impl NewJob {
     /// Checks the options for a queue. `new` and `raw` have checked the payload and the kind.
     pub(crate) fn check(&self, queue: &str) -> Result<()> {
         self.headers.check(self.version)?;
+        self.stored_headers()?;
         if let Some(key) = &self.unique_key {
             check_key("unique key", key, MAX_UNIQUE_KEY_BYTES)?;
         }
@@ -226,9 +229,7 @@ impl NewJob {
     pub(crate) fn stored_headers(&self) -> Result<Option<Json>> {
         let mut all = self.headers.0.clone();
         all.extend(self.reserved());
-        (!all.is_empty())
-            .then(|| Json::of("the headers", &all))
-            .transpose()
+        stored(&all, MAX_HEADER_BYTES, "a job")
     }
 
     pub(crate) fn delay_ms(&self) -> i64 {
@@ -253,7 +254,6 @@ mod tests {
     use serde::{Deserialize, Serialize};
 
     use super::*;
-    use crate::job::headers::MAX_HEADER_BYTES;
 
     #[derive(Serialize, Deserialize)]
     struct Typed;
@@ -285,9 +285,15 @@ mod tests {
             (job().max_attempts(0), "max_attempts is 0"),
             (job().max_attempts(1001), "max_attempts is 1001"),
             (job().header("redrive-source", "x"), "reserved"),
-            (job().header("a\0", "1"), "of a job contains NUL"),
-            (job().header("a", "\0"), "the header `a` of a job"),
+            (job().header("a\0", "1"), "a header contains NUL"),
+            (job().header("a", "\0"), "a header contains NUL"),
             (job().header("a", "x".repeat(MAX_HEADER_BYTES)), "65545"),
+            (
+                job()
+                    .header("a", "x".repeat(MAX_HEADER_BYTES - 9))
+                    .expires_in(MAX_DELAY),
+                "65577 bytes",
+            ),
             (typed.header("redrive-payload-version", "2"), "reserved"),
             (job().expires_in(Duration::ZERO), "1 ms to 3650 days"),
             (job().expires_in(Duration::MAX), "1 ms to 3650 days"),

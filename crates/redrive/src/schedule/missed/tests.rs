@@ -92,7 +92,8 @@ fn years_of_downtime_are_planned_without_counting_every_tick() {
     let plan = planned(&every(1), "2026-01-05T00:00:00", "2026-01-05T02:46:44");
     assert!(plan.contains("] missed 9905 "), "{plan}");
     // So many at once, long ago, that they would not fit into memory.
-    let plan = planned(&cron("* * * * 1-6 *"), "2026-01-01T00:00:00", "2026-12-05T08:00:00");
+    let half = cron("* * * * 1-6 *");
+    let plan = planned(&half, "2026-01-01T00:00:00", "2026-12-05T08:00:00");
     assert!(plan.starts_with("run [30T23:59:59] missed 1"), "{plan}");
     assert!(plan.len() < 70, "fewer than 100,000 are counted: {plan}");
     // The ticks of an interval still count from the first.
