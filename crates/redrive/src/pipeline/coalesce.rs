@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ use crate::job::new_job::NewJob;
 use crate::job::wait::from_now;
 use crate::pipeline::insert::Enqueued;
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use crate::sync::{Instant, Mutex, MutexGuard};
+use crate::sync::{Instant, Mutex, lock};
 
 /// How many statements run at the same time: while one commits, the server works on the other.
 const STATEMENTS: usize = 2;
@@ -33,11 +33,10 @@ const MAX_BYTES: usize = 256 * 1024;
 pub(crate) type Store<'a> = dyn Fn(Arc<[NewJob]>, Duration) -> Result<Vec<Enqueued>> + 'a;
 
 /// The calls of a queue that enqueue one plain job each.
-pub(crate) struct Coalescer {
-    queue: Arc<str>,
-    line: Mutex<Line>,
-}
+#[derive(Default)]
+pub(crate) struct Coalescer(Mutex<Line>);
 
+/// No code that can panic runs while it is locked.
 #[derive(Default)]
 struct Line {
     running: usize,
@@ -61,13 +60,6 @@ enum Answer {
 }
 
 impl Coalescer {
-    pub(crate) fn of(queue: Arc<str>) -> Coalescer {
-        Coalescer {
-            queue,
-            line: Mutex::default(),
-        }
-    }
-
     /// Stores a job, within the deadline.
     ///
     /// # Errors
@@ -78,7 +70,7 @@ impl Coalescer {
         deadline: Duration,
         store: &Store<'_>,
     ) -> Result<Enqueued> {
-        let mut line = self.line();
+        let mut line = lock(&self.0);
         // In the order of the line, so that the last call of a statement has the most time.
         let until = from_now(deadline);
         let alone = |job, within| store(Arc::from([job]), within).map(|stored| stored[0]);
@@ -120,24 +112,24 @@ impl Coalescer {
         match answer.recv_timeout(left(until)) {
             Ok(answer) => return Ok(answer),
             Err(RecvTimeoutError::Disconnected) => {
-                let why = "the call that stored the job panicked";
-                return Err(Error::lost(self.could_not(why)));
+                let why = "could not enqueue: the call that stored the job panicked";
+                return Err(Error::lost(why));
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
-        let mut line = self.line();
+        let mut line = lock(&self.0);
         let mut waiting = line.waiting.iter();
         if let Some(place) = waiting.position(|waiting| waiting.number == number) {
             line.waiting.remove(place);
-            return Err(Error::unavailable(self.could_not(format_args!(
-                "the calls before this one had no answer within {deadline:?}; the job is not stored"
-            ))));
+            return Err(Error::unavailable(format!(
+                "could not enqueue: the calls before this one had no answer within {deadline:?}; the job is not stored"
+            )));
         }
         // Answers are sent while the line is locked, or by a statement that has the job.
         answer.try_recv().map_err(|_| {
-            Error::lost(self.could_not(format_args!(
-                "the database did not answer within {deadline:?}"
-            )))
+            Error::lost(format!(
+                "could not enqueue: the database did not answer within {deadline:?}"
+            ))
         })
     }
 
@@ -153,15 +145,6 @@ impl Coalescer {
             _ = answer.send(Answer::Ended(its.map_err(Error::clone)));
         }
     }
-
-    fn could_not(&self, why: impl fmt::Display) -> String {
-        format!("could not enqueue into queue `{}`: {why}", self.queue)
-    }
-
-    fn line(&self) -> MutexGuard<'_, Line> {
-        // No code that can panic runs while the line is locked.
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The turn of a running statement. Dropping it starts the next one.
@@ -169,7 +152,7 @@ struct Turn<'a>(&'a Coalescer);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let mut line = self.0.line();
+        let mut line = lock(&self.0.0);
         line.running -= 1;
         let size = batch_size(
             line.waiting

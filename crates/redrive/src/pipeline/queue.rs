@@ -36,11 +36,10 @@ impl Queue {
     /// contains control characters.
     pub fn new(db: &Database, name: &str) -> Result<Queue> {
         name::check("queue", name)?;
-        let name: Arc<str> = name.into();
         Ok(Queue {
             db: db.clone(),
-            coalescer: Arc::new(Coalescer::of(Arc::clone(&name))),
-            name,
+            name: name.into(),
+            coalescer: Arc::default(),
         })
     }
 

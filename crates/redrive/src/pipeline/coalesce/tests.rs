@@ -41,7 +41,7 @@ impl Calls {
     fn new() -> Calls {
         let (sent, statements) = unbounded();
         Calls {
-            coalescer: Arc::new(Coalescer::of("orders".into())),
+            coalescer: Arc::default(),
             sent,
             statements,
         }
@@ -68,7 +68,7 @@ impl Calls {
 
     /// Calls that run or have stood in line.
     fn known(&self) -> (usize, u64) {
-        let line = self.coalescer.line();
+        let line = lock(&self.coalescer.0);
         (line.running, line.calls)
     }
 
@@ -112,7 +112,7 @@ fn calls_that_wait_share_the_next_statement() {
     stored(waiting);
     running.remove(0).store();
     stored((0..).zip(first));
-    assert_eq!(calls.coalescer.line().running, 0);
+    assert_eq!(lock(&calls.coalescer.0).running, 0);
 }
 
 #[test]
