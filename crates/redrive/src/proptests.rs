@@ -6,8 +6,7 @@
 mod urls;
 mod edits;
 mod filters;
-mod payloads;
 mod failures;
 mod texts;
 
-use texts::{conditions, config, json, number, text};
+use texts::{conditions, config, json, text};
