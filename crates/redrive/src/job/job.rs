@@ -198,8 +198,8 @@ impl<P> Job<P> {
     /// most once per third of the lease, and so does a failure of the attempt. A crash, or a stop that
     /// does not wait for the handler, loses at most the checkpoints since the last renewal. In a handler's
     /// transaction at REPEATABLE READ or SERIALIZABLE, only a failure stores them. A
-    /// checkpoint survives retries, crashes, death and redrive, and ends with the job. It is the header `redrive-checkpoint` of the job and of its
-    /// letter, so redactions by pattern apply to it, and redactions by path do not.
+    /// checkpoint survives retries, crashes, death and redrive, and ends with the job. It is a header of the job and of
+    /// its letter, so redactions by pattern apply to it, and redactions by path do not.
     ///
     /// ```
     /// use redrive::{Failure, Job};
@@ -272,17 +272,15 @@ impl<P> Job<P> {
     /// holds is not stored; the key of this job is free by then.
     ///
     /// ```
-    /// # use std::time::Duration;
     /// use redrive::{Failure, Job, NewJob, Payload};
-    /// # use redrive::{Queue, Worker};
-    /// # use serde::{Deserialize, Serialize};
+    /// use serde::{Deserialize, Serialize};
     ///
-    /// #[derive(Serialize, Deserialize)]
+    /// #[derive(Serialize, Deserialize, Payload)]
+    /// #[payload(kind = "charge")]
     /// struct Charge { order: i64 }
-    /// # impl Payload for Charge { const KIND: &'static str = "charge"; }
-    /// #[derive(Serialize, Deserialize)]
+    /// #[derive(Serialize, Deserialize, Payload)]
+    /// #[payload(kind = "ship")]
     /// struct Ship { order: i64 }
-    /// # impl Payload for Ship { const KIND: &'static str = "ship"; }
     ///
     /// fn charge(job: &Job<Charge>) -> Result<(), Failure> {
     ///     let order = job.payload().order;
@@ -290,16 +288,10 @@ impl<P> Job<P> {
     ///     job.then(NewJob::new(&Ship { order })?)?;
     ///     Ok(())
     /// }
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-    /// # db.migrate()?;
-    /// # let orders = Queue::new(&db, "follow-ups")?;
-    /// # orders.enqueue(&Charge { order: 42 })?;
-    /// # let ship = |job: &Job<Ship>| { assert_eq!(job.payload().order, 42); Ok(()) };
-    /// # let worker = Worker::builder(&orders).handle(charge).handle(ship).start()?;
-    /// # assert!(worker.drain(Duration::from_mins(1))?);
-    /// # assert_eq!(worker.stop(Duration::from_mins(1))?.stats.done, 2);
-    /// # Ok(()) }
+    ///
+    /// let job = Job::sample(Charge { order: 42 });
+    /// assert!(charge(&job).is_ok());
+    /// assert_eq!(job.follow_ups()[0].kind(), "ship");
     /// ```
     ///
     /// If the database rejects a follow-up, for example because the worker's role may not enqueue,

@@ -115,19 +115,7 @@ pub trait Payload: Serialize + DeserializeOwned {
     ///
     /// Raise it when payloads of the earlier shape would not deserialize, or would mean something else,
     /// and let [`upgrade`](Payload::upgrade) read them. A program that gets a job of a higher version
-    /// leaves it to a newer one; see [`Undecodable`](crate::Undecodable). 0 does not compile:
-    ///
-    /// ```compile_fail
-    /// # use redrive::{NewJob, Payload};
-    /// # use serde::{Deserialize, Serialize};
-    /// # #[derive(Serialize, Deserialize)]
-    /// # struct Charge;
-    /// impl Payload for Charge {
-    ///     const KIND: &'static str = "charge";
-    ///     const VERSION: u32 = 0;
-    /// }
-    /// # NewJob::new(&Charge).unwrap();
-    /// ```
+    /// leaves it to a newer one; see [`Undecodable`](crate::Undecodable). 0 does not compile.
     const VERSION: u32 = 1;
 
     /// Turns a payload of an earlier version into one of [`VERSION`](Payload::VERSION). In a `Value`, integers beyond 64

@@ -143,8 +143,6 @@ impl Queue {
 
     /// Stores a job with options in the caller's transaction.
     ///
-    /// Another transaction that stores a job with the same unique key waits until this one ends.
-    ///
     /// # Errors
     /// As [`enqueue_in`](Queue::enqueue_in). *Invalid* also if an option is out of range.
     pub fn enqueue_job_in(
