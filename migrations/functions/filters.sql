@@ -56,8 +56,8 @@ BEGIN
                 SELECT min(CASE
                     WHEN jsonb_typeof(e.item) <> type THEN
                         format('takes values of type %s, not %s', type, jsonb_typeof(e.item))
-                    -- An empty text is part of every text.
-                    WHEN type = 'string' THEN CASE WHEN kind = 'part' AND e.item = '""' THEN 'is empty' END
+                    -- An empty text is part of every text, and no name.
+                    WHEN type = 'string' THEN CASE WHEN kind IN ('part', 'text') AND e.item = '""' THEN 'is empty' END
                     WHEN kind IN ('older', 'newer') AND e.item::numeric NOT BETWEEN 0 AND 3155760000000 THEN
                         'takes whole numbers from 0 to 100 years in milliseconds'
                     WHEN scale(e.item::numeric) > 0

@@ -175,6 +175,8 @@ fn a_value_that_its_key_does_not_take_is_an_error_that_names_the_key() {
            {"died_to": ""}                -- died_to is refused
            {"payload": "$.a = 1"}         -- payload is refused
            {"payload": ""}                -- payload is refused
+           {"queue": ""}                  -- queue is empty
+           {"job_group": ""}              -- job_group is empty
            {"message": ""}                -- message is empty"#,
     );
 }
