@@ -144,7 +144,7 @@ impl Dlq<'_> {
                         &expected,
                         operator,
                         &parameter,
-                        &edit.word(),
+                        &edit.word,
                         &audit,
                         &None::<u32>,
                     ],

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::dlq::json_number;
@@ -24,23 +25,19 @@ use crate::dlq::prelude::*;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct Edit(How);
-
-#[derive(Clone)]
-enum How {
-    Patch(json_patch::Patch),
-    Merge(Value),
-    Set(Json),
-    Transform(Arc<Transform>),
+pub struct Edit {
+    /// The kind of edit, for the audit log.
+    pub(super) word: &'static str,
+    change: Arc<Change>,
 }
 
-/// A function from the JSON text of a payload to the text of the new one.
-type Transform = dyn Fn(&str) -> Result<String, String> + Send + Sync;
+/// A function from a payload to the new one; `None`: captured bytes that are not JSON, or a payload that stays.
+type Change = dyn Fn(Option<&str>) -> Result<Option<Json>, String> + Send + Sync;
 
 /// Shows no payload.
 impl fmt::Debug for Edit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Edit({})", self.word())
+        write!(f, "Edit({})", self.word)
     }
 }
 
@@ -51,9 +48,11 @@ impl Edit {
     /// # Errors
     /// *Invalid* if the text is not a JSON Patch.
     pub fn patch(json: &str) -> Result<Edit> {
-        let wrong = |error| Error::invalid("the text is not a JSON Patch").caused_by(error);
-        exact(json)?;
-        Ok(Edit(How::Patch(serde_json::from_str(json).map_err(wrong)?)))
+        let patch: json_patch::Patch = exact(json, "the text is not a JSON Patch")?;
+        // It runs on a copy, so nothing needs rolling back. The checked variant panics when a document moves into itself.
+        Ok(Edit::values("patch", move |payload| {
+            json_patch::patch_unsafe(payload, &patch).map_err(|error| error.to_string())
+        }))
     }
 
     /// Applies a JSON merge patch (RFC 7386): sets members, and removes those that are
@@ -62,9 +61,11 @@ impl Edit {
     /// # Errors
     /// *Invalid* if the text is not JSON.
     pub fn merge(json: &str) -> Result<Edit> {
-        let wrong = |error| Error::invalid("the merge patch is not JSON").caused_by(error);
-        exact(json)?;
-        Ok(Edit(How::Merge(serde_json::from_str(json).map_err(wrong)?)))
+        let patch: Value = exact(json, "the merge patch is not JSON")?;
+        Ok(Edit::values("merge", move |payload| {
+            json_patch::merge(payload, &patch);
+            Ok(())
+        }))
     }
 
     /// Replaces the payload. Also works for captured bytes that are not JSON.
@@ -72,7 +73,8 @@ impl Edit {
     /// # Errors
     /// *Invalid* if the text cannot be a payload.
     pub fn set(json: &str) -> Result<Edit> {
-        Ok(Edit(How::Set(Json::parse(json)?)))
+        let json = Json::parse(json)?;
+        Ok(Edit::with("set", move |_| Ok(Some(json.clone()))))
     }
 
     /// Replaces each payload by the result of a function of its JSON text.
@@ -97,80 +99,68 @@ impl Edit {
     pub fn transform<E: fmt::Display>(
         change: impl Fn(&str) -> Result<String, E> + Send + Sync + 'static,
     ) -> Edit {
-        let change = move |payload: &str| change(payload).map_err(|error| error.to_string());
-        Edit(How::Transform(Arc::new(change)))
+        Edit::with("transform", move |payload| {
+            let edited = change(payload.ok_or(NOT_JSON)?).map_err(|error| error.to_string())?;
+            let edited = Json::parse(edited.trim());
+            edited.map(Some).map_err(|error| error.to_string())
+        })
     }
 
-    /// Returns the name used in the audit log.
-    pub(super) fn word(&self) -> &'static str {
-        match self.0 {
-            How::Patch(_) => "patch",
-            How::Merge(_) => "merge",
-            How::Set(_) => "set",
-            How::Transform(_) => "transform",
-        }
+    fn with(
+        word: &'static str,
+        change: impl Fn(Option<&str>) -> Result<Option<Json>, String> + Send + Sync + 'static,
+    ) -> Edit {
+        let change = Arc::new(change);
+        Edit { word, change }
+    }
+
+    /// Returns an edit that changes the value of a payload in place. A payload that stays the same may be one that no edit
+    /// could store.
+    fn values(
+        word: &'static str,
+        change: impl Fn(&mut Value) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Edit {
+        Edit::with(word, move |payload| {
+            let before = value(payload.ok_or(NOT_JSON)?)?;
+            let mut edited = before.clone();
+            change(&mut edited)?;
+            if edited == before {
+                return Ok(None);
+            }
+            let edited = Json::of("the payload", &edited);
+            edited.map(Some).map_err(|error| error.to_string())
+        })
     }
 
     /// Returns the new payload, or the reason why the edit does not apply; `None`: the payload stays the same.
     pub(crate) fn make(&self, payload: Option<&str>) -> Result<Option<Json>, String> {
-        let Some(payload) = payload else {
-            return match &self.0 {
-                How::Set(json) => Ok(Some(json.clone())),
-                How::Patch(_) | How::Merge(_) | How::Transform(_) => {
-                    Err("its captured bytes are not JSON; set a whole payload".to_owned())
-                }
-            };
-        };
-        let edited = match &self.0 {
-            How::Set(json) => Ok(json.clone()),
-            How::Transform(change) => Json::parse(change(payload)?.trim()),
-            // A payload that stays the same may be one that no edit could store.
-            How::Patch(patch) => {
-                let before = exact_value(payload)?;
-                let mut edited = before.clone();
-                // The patch runs on a copy, so nothing needs rolling back. The
-                // checked variant panics when a document moves into itself.
-                json_patch::patch_unsafe(&mut edited, patch).map_err(|error| error.to_string())?;
-                if edited == before {
-                    return Ok(None);
-                }
-                Json::of("the payload", &edited)
-            }
-            How::Merge(patch) => {
-                let before = exact_value(payload)?;
-                let mut edited = before.clone();
-                json_patch::merge(&mut edited, patch);
-                if edited == before {
-                    return Ok(None);
-                }
-                Json::of("the payload", &edited)
-            }
-        };
-        let edited = edited.map_err(|error| error.to_string())?;
+        let edited = (self.change)(payload)?;
         // What cannot be compared counts as changed; an extra version is harmless.
-        let after = exact_value(edited.as_str());
-        let is_same = after.is_ok_and(|after| exact_value(payload) == Ok(after));
-        Ok((!is_same).then_some(edited))
+        let is_new = |edited: &Json| {
+            let after = value(edited.as_str());
+            after.is_err() || payload.is_none_or(|payload| value(payload) != after)
+        };
+        Ok(edited.filter(is_new))
     }
 }
 
-/// Rejects numbers that a double would round.
-fn exact(json: &str) -> Result<()> {
-    match json_number::rounded(json) {
-        Some(number) => Err(Error::invalid(format!(
+/// Why most edits do not apply to captured bytes.
+const NOT_JSON: &str = "its captured bytes are not JSON; set a whole payload";
+
+/// Parses JSON, and rejects numbers that a double would round.
+fn exact<T: DeserializeOwned>(json: &str, wrong: &str) -> Result<T> {
+    if let Some(number) = json_number::rounded(json) {
+        return Err(Error::invalid(format!(
             "the number {number:.40} has more digits than an edit can keep"
-        ))),
-        None => Ok(()),
+        )));
     }
+    serde_json::from_str(json).map_err(|error| Error::invalid(wrong).caused_by(error))
 }
 
-fn exact_value(json: &str) -> Result<Value, String> {
-    exact(json).map_err(|error| format!("{error}; set a whole payload"))?;
-    value(json)
-}
-
-fn value(json: &str) -> Result<Value, String> {
-    serde_json::from_str(json).map_err(|error| error.to_string())
+/// Returns the value of a payload.
+fn value(payload: &str) -> Result<Value, String> {
+    let value = exact(payload, "the payload is not JSON");
+    value.map_err(|error| format!("{error}; set a whole payload"))
 }
 
 #[cfg(test)]
