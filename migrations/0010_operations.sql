@@ -2,16 +2,19 @@
 -- breaking: yes
 
 CREATE TABLE redrive.audit (
-    id      bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    at      timestamptz NOT NULL DEFAULT clock_timestamp(),
-    verb    text        COLLATE "C" NOT NULL CHECK (verb <> ''),
-    role    text        NOT NULL DEFAULT session_user,
-    person  text,
-    reason     text,
-    filter  jsonb,
-    letters bigint      NOT NULL DEFAULT 0 CHECK (letters >= 0),
-    about   jsonb
+    id       bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    verb     text        COLLATE "C" NOT NULL CHECK (verb <> ''),
+    role     text        NOT NULL DEFAULT session_user,
+    person   text,
+    reason   text,
+    filter   jsonb,
+    letters  bigint      NOT NULL DEFAULT 0 CHECK (letters >= 0),
+    about    jsonb,
+    batch_of bigint
 );
+
+CREATE INDEX audit_by_operation ON redrive.audit (batch_of) INCLUDE (letters) WHERE batch_of IS NOT NULL;
 
 COMMENT ON TABLE redrive.audit IS 'Append-only record of operator actions. Old records can be pruned, and values erased.';
 COMMENT ON COLUMN redrive.audit.role IS 'The database role of the session.';
@@ -19,6 +22,7 @@ COMMENT ON COLUMN redrive.audit.person IS 'The operator as named by the program,
 COMMENT ON COLUMN redrive.audit.reason IS 'The explanation that the operator gave.';
 COMMENT ON COLUMN redrive.audit.letters IS 'How many letters, or jobs, the action changed.';
 COMMENT ON COLUMN redrive.audit.about IS 'Further facts: the run, the group, the policy, the edit.';
+COMMENT ON COLUMN redrive.audit.batch_of IS 'The first record of the operation, if this one is of a later batch.';
 -- The tables that are rewritten once dead rows fill them. Vacuum frees dead rows too, but not those that a
 -- transaction, a replication slot or a standby may still see. Until that ends, every statement reads past them;
 -- only TRUNCATE removes them. A snapshot that is older than the TRUNCATE finds the table empty, so no table with

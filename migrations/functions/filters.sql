@@ -92,7 +92,7 @@ BEGIN
                 WHEN 'older' THEN '%1$s < statement_timestamp() - ($1 ->> %2$L)::bigint * interval ''1 millisecond'''
                 WHEN 'newer' THEN '%1$s >= statement_timestamp() - ($1 ->> %2$L)::bigint * interval ''1 millisecond'''
                 WHEN 'path' THEN 'redrive.readable_payload(%1$s) @@ ($1 ->> %2$L)::jsonpath'
-                WHEN 'operation' THEN '%1$s = (SELECT coalesce((a.about ->> ''batch_of'')::bigint, a.id)'
+                WHEN 'operation' THEN '%1$s = (SELECT coalesce(a.batch_of, a.id)'
                     ' FROM redrive.audit a WHERE a.id = ($1 ->> %2$L)::bigint)'
             END, compared, name, CASE WHEN type = 'number' THEN given::bigint[]::text ELSE given::text END,
             (SELECT string_agg(quote_literal(w), ', ') FROM unnest(given) w)) END;

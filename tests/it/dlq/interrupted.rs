@@ -94,7 +94,7 @@ fn an_interrupted_edit_is_undone_as_a_whole() {
     assert_eq!(client.count(edited), 200, "a dry run changes nothing");
     test.run(restore);
     assert_eq!(client.count(edited), 0);
-    let records = "SELECT count(*), count(*) FILTER (WHERE about ? 'batch_of') FROM redrive.audit \
+    let records = "SELECT count(*), count(batch_of) FROM redrive.audit \
                    WHERE verb = 'edit' AND about ->> 'how' = 'restore'";
     let records: (i64, i64) = client.row(records, &[]);
     assert_eq!(records, (2, 1));

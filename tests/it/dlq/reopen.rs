@@ -23,7 +23,7 @@ fn one_discard_of_many_batches_is_reopened_as_a_whole() {
     assert_eq!(discarded.ids.len(), 1200);
     let expected = [500_u64, 1000, 1200].map(|count| (count, Some(audit)));
     assert!(told.try_iter().eq(expected));
-    let records = "SELECT a.id, a.letters, (a.about ->> 'batch_of')::bigint FROM redrive.audit a \
+    let records = "SELECT a.id, a.letters, a.batch_of FROM redrive.audit a \
                    WHERE a.verb = 'discard' ORDER BY a.id OFFSET 1";
     let records: Vec<(i64, i64, Option<i64>)> = client.rows(records, &[]);
     let counts: Vec<(i64, Option<i64>)> = records.iter().map(|r| (r.1, r.2)).collect();

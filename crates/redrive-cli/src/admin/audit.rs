@@ -110,7 +110,7 @@ fn whole<'r>(mut lines: Vec<AuditLine<'r>>, db: &Database) -> Result<Vec<AuditLi
 fn record_json(record: &AuditRecord) -> impl Serialize {
     let mut about = about(record);
     about.iter_mut().for_each(with_stored_times);
-    object!(record => id, at, verb, role, person, reason, filter, changed = record.letters, about = about)
+    object!(record => id, operation, at, verb, role, person, reason, filter, changed = record.letters, about = about)
 }
 
 fn check_counters(cx: &mut Context<'_>) -> Result<Ending> {

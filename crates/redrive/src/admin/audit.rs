@@ -32,8 +32,9 @@ row! {
         pub filter: Option<Box<RawValue>>,
         /// The number of changed letters or jobs.
         pub letters: u64,
-        /// The number that all batches of the operation changed, of which each has a record. The `about` of a later one
-        /// names the first record as `batch_of`.
+        /// The first record of the operation, of which each batch has a record.
+        pub operation: i64,
+        /// The number that all batches of the operation changed.
         pub total: u64,
         /// Details such as the run, the group or the policy.
         pub about: Option<Box<RawValue>>,

@@ -70,8 +70,8 @@ fn the_audit_shows_a_run_on_one_line() {
     // A line counts the records of other pages, too.
     let bulk = "
         INSERT INTO redrive.audit (verb, person, letters) VALUES ('discard', 'maria', 500);
-        INSERT INTO redrive.audit (verb, person, letters, about)
-        SELECT 'discard', 'maria', more, jsonb_build_object('batch_of', (SELECT max(id) FROM redrive.audit))
+        INSERT INTO redrive.audit (verb, person, letters, batch_of)
+        SELECT 'discard', 'maria', more, (SELECT max(id) FROM redrive.audit)
         FROM unnest('{500,7}'::int[]) more";
     db.client().sql(bulk);
     for page in ["--limit 1", "--limit 3"] {

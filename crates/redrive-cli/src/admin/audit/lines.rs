@@ -30,11 +30,10 @@ pub(super) fn lines(records: &[AuditRecord]) -> Vec<AuditLine<'_>> {
     let mut lines: Vec<AuditLine<'_>> = Vec::new();
     for record in records {
         let about = about(record).unwrap_or_default();
-        let number = |name: &str| about.get(name).and_then(Value::as_i64);
-        let whole = match number("run") {
+        let whole = match about.get("run").and_then(Value::as_i64) {
             // The other actions on a run are decisions of an operator.
             Some(run) if record.verb == "redrive" => Whole::Run(run),
-            Some(_) | None => Whole::Operation(number("batch_of").unwrap_or(record.id)),
+            Some(_) | None => Whole::Operation(record.operation),
         };
         match lines.iter_mut().find(|newer| newer.whole == whole) {
             Some(newer) if matches!(whole, Whole::Run(_)) => newer.letters += record.letters,
@@ -57,8 +56,7 @@ pub(super) fn about(record: &AuditRecord) -> Option<Map<String, Value>> {
 
 /// The details, the conditions and the reason of a record.
 pub(super) fn details(record: &AuditRecord) -> String {
-    let mut about = about(record).unwrap_or_default();
-    about.remove("batch_of");
+    let about = about(record).unwrap_or_default();
     // What is known of an operation is no filter: its members have no operators and need no quotes.
     let about = about.iter().filter(|(_, value)| !value.is_null());
     let about = about.map(|(key, value)| match value.as_str() {
