@@ -93,9 +93,14 @@ CREATE OR REPLACE FUNCTION redrive.add_group_rule(
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    added  bigint := redrive.check_group_rule(group_id, into_id, pattern);
-    target CONSTANT bigint := redrive.merged_group(into_id);
+    added  bigint;
+    target bigint;
 BEGIN
+    PERFORM redrive.require_read_committed('add_group_rule');
+    -- Two rules at the same time could merge each group into the other.
+    LOCK TABLE redrive.group_rules IN SHARE ROW EXCLUSIVE MODE;
+    added := redrive.check_group_rule(group_id, into_id, pattern);
+    target := redrive.merged_group(into_id);
     IF added IS NOT NULL THEN
         RETURN added;
     END IF;

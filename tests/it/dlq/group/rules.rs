@@ -63,6 +63,20 @@ fn a_merged_group_and_its_future_failures_are_in_the_other() {
 }
 
 #[test]
+fn of_two_merges_at_the_same_time_that_would_be_a_circle_one_is_refused() {
+    let (test, db, mut client) = TestDatabase::with_handle();
+    let [one, other] =
+        ["card declined", "no such customer"].map(|message| die(&mut client, "E", message));
+    let mut first = client.transaction().unwrap();
+    let merges = format!("SELECT redrive.add_group_rule({one}, {other}, NULL)");
+    first.sql(&merges);
+    let [into, from] = [one, other].map(GroupId::new);
+    let back = || db.dlq().groups().merge(from, into, &maria());
+    let refused = held_up(&test, back, || first.commit().unwrap());
+    has(&refused.unwrap_err().to_string(), "is merged into it");
+}
+
+#[test]
 fn a_group_is_split_by_a_pattern_of_the_message() {
     let (_test, db, mut client) = TestDatabase::with_handle();
     let all = die(&mut client, "E", "shard 11 is down");
