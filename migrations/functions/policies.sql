@@ -64,36 +64,6 @@ AS $$
         ELSE policy #>> '{letters,queue}' = ANY (redrive.held_queues()) END
 $$;
 
--- Returns the queues whose protections keep a policy from redriving: the role that set it may not, or more open letters
--- match than anyone may redrive without an approval, which a policy cannot have.
-CREATE OR REPLACE FUNCTION redrive.queues_protected_from(policy jsonb) RETURNS text[]
-    LANGUAGE plpgsql STABLE
-AS $$
-DECLARE
-    protected   redrive.protections;
-    is_too_much boolean;
-    queues      text[] := '{}';
-BEGIN
-    FOR protected IN SELECT p.* FROM redrive.protections p LOOP
-        EXECUTE 'SELECT EXISTS ('
-            ' SELECT FROM redrive.dead_letters l'
-            ' WHERE l.queue = $3 AND l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL AND l.generation < $2'
-            -- Without a number, none is read.
-            '    AND $4 IS NOT NULL AND ' || redrive.filter_letters(policy -> 'letters') || ' OFFSET $4)'
-            INTO is_too_much
-            USING policy -> 'letters', (policy ->> 'generations')::integer, protected.queue, protected.approve_above;
-        IF protected.approve_above IS NOT NULL AND is_too_much OR protected.roles IS NOT NULL AND NOT EXISTS (
-            SELECT FROM pg_roles k
-            JOIN pg_roles own ON own.rolname = policy ->> 'role' AND pg_has_role(own.oid, k.oid, 'MEMBER')
-            WHERE k.rolname = ANY (protected.roles))
-        THEN
-            queues := queues || protected.queue::text;
-        END IF;
-    END LOOP;
-    RETURN queues;
-END
-$$;
-
 -- Returns how long a letter waits for its tick, in addition to the wait for the next one. A letter that dies
 -- again at once waits `every` times `growth` per generation, at most 7 days, from tick to tick; the delays of a cron line
 -- grow from an hour. With a growth of 1 it is redriven at every tick, even if it died a moment after the last one.
@@ -119,6 +89,13 @@ CREATE OR REPLACE FUNCTION redrive.due_letters(due redrive.schedules, tick times
 AS $$
 DECLARE
     found bigint[];
+    -- An approval, which a policy cannot have, or another role is needed.
+    kept  text[] := ARRAY(
+        SELECT p.queue
+        FROM redrive.protected_letters(due.policy -> 'letters', format(
+            'l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL AND l.generation < (%L)::integer',
+            due.policy ->> 'generations')) p
+        WHERE p.letters > p.approve_above OR NOT redrive.may_redrive(due.policy ->> 'role', p.roles));
 BEGIN
     EXECUTE
         'SELECT array_agg(d.id) FROM ('
@@ -143,7 +120,7 @@ BEGIN
         INTO found
         USING due.policy -> 'letters', (due.policy ->> 'generations')::integer, coalesce(due.every, '1 hour'),
               (due.policy ->> 'growth')::double precision,
-              redrive.queues_protected_from(due.policy) || redrive.held_queues(),
+              kept || redrive.held_queues(),
               (due.policy ->> 'batch')::integer, tick;
     RETURN coalesce(found, '{}');
 END

@@ -16,25 +16,16 @@ AS $$
 DECLARE
     chosen bigint[];
     sent   bigint[];
-    queues text[];
-    counts bigint[];
+    eligible CONSTANT text := CASE WHEN forced THEN 'l.state IN (''open'', ''quarantined'')' ELSE 'l.state = ''open''' END;
     event  jsonb := redrive.act_event(
         CASE WHEN forced THEN 'forced' ELSE 'redriven' END, person, reason, jsonb_build_object('queue', to_queue));
 BEGIN
     PERFORM redrive.check_redrive(to_queue, priority, max_attempts, forced, reason, delay_ms);
     -- All that match count, because a caller may redrive them in parts.
-    IF EXISTS (SELECT FROM redrive.protections) THEN
-        EXECUTE
-            'SELECT array_agg(q.queue), array_agg(q.letters) FROM ('
-            ' SELECT l.queue::text AS queue, count(*) AS letters FROM redrive.dead_letters l'
-            ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND '
-            || redrive.filter_letters(redrive_letters.filter) || ' GROUP BY 1) q'
-            INTO queues, counts USING redrive_letters.filter, forced;
-        PERFORM redrive.check_protections(coalesce(queues, '{}'), counts);
-    END IF;
+    PERFORM redrive.check_protections(ARRAY[p.queue], ARRAY[p.letters])
+    FROM redrive.protected_letters(redrive_letters.filter, eligible) p;
     EXECUTE
-        'SELECT ARRAY(SELECT l.id FROM redrive.dead_letters l WHERE l.state IN (''open'''
-        || CASE WHEN forced THEN ', ''quarantined''' ELSE '' END || ') AND l.payload IS NOT NULL'
+        'SELECT ARRAY(SELECT l.id FROM redrive.dead_letters l WHERE ' || eligible || ' AND l.payload IS NOT NULL'
         || CASE WHEN forced THEN '' ELSE ' AND l.redacted IS NULL' END
         || ' AND ' || redrive.filter_letters(redrive_letters.filter)
         || ' ORDER BY ' || redrive.redrive_order(redrive_letters.filter) || ' LIMIT $2)'

@@ -49,6 +49,34 @@ BEGIN ATOMIC
         'redrive-position', captured_headers."position")::jsonb || coalesce(captured_headers.headers, '{}')) AS w (headers);
 END;
 
+-- Returns whether a role is one of those that may redrive, or a member of one; NULL: every role may.
+CREATE OR REPLACE FUNCTION redrive.may_redrive(role text, roles text[]) RETURNS boolean
+    LANGUAGE sql STABLE
+AS $$
+    SELECT $2 IS NULL OR EXISTS (
+        SELECT FROM pg_roles k JOIN pg_roles own ON own.rolname = $1 AND pg_has_role(own.oid, k.oid, 'MEMBER')
+        WHERE k.rolname = ANY ($2))
+$$;
+
+-- Returns the protected queues that have letters `l` which match a filter and are `eligible`, with their number, counted up
+-- to one more than needs no approval.
+CREATE OR REPLACE FUNCTION redrive.protected_letters(filter jsonb, eligible text)
+    RETURNS TABLE (queue text, approve_above bigint, roles text[], letters bigint)
+    LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM redrive.protections) THEN
+        RETURN QUERY EXECUTE
+            'SELECT p.queue::text, p.approve_above, p.roles, n.letters FROM redrive.protections p CROSS JOIN LATERAL ('
+            ' SELECT count(*) AS letters FROM ('
+            '  SELECT FROM redrive.dead_letters l WHERE l.queue = p.queue AND ' || eligible || ' AND '
+            || redrive.filter_letters(filter)
+            || '  LIMIT least(coalesce(p.approve_above, 0), 9223372036854775806) + 1) few) n WHERE n.letters > 0'
+            USING filter;
+    END IF;
+END
+$$;
+
 -- Raises an error if the role of the session may not redrive letters of one of these queues (NULL: of any queue), or if
 -- one of them requires an approval for this number of letters.
 CREATE OR REPLACE FUNCTION redrive.check_protections(queues text[], letters bigint[] DEFAULT '{}') RETURNS void
@@ -57,11 +85,9 @@ AS $$
 DECLARE
     refused record;
 BEGIN
-    SELECT p.*, n.letters, r.may INTO refused
+    SELECT p.*, r.may INTO refused
     FROM redrive.protections p
-    CROSS JOIN LATERAL (
-        SELECT p.roles IS NULL OR EXISTS (
-            SELECT FROM pg_roles k WHERE k.rolname = ANY (p.roles) AND pg_has_role(session_user, k.oid, 'MEMBER')) AS may) r
+    CROSS JOIN redrive.may_redrive(session_user, p.roles) AS r (may)
     LEFT JOIN unnest(queues, letters) AS n (queue, letters) ON n.queue = p.queue
     WHERE (queues IS NULL OR n.queue IS NOT NULL) AND (NOT r.may OR n.letters > p.approve_above)
     ORDER BY p.queue
@@ -73,8 +99,8 @@ BEGIN
             session_user, refused.queue, array_to_string(refused.roles, ', ')
             USING ERRCODE = 'insufficient_privilege', HINT = 'redrive dlq protection list';
     END IF;
-    RAISE EXCEPTION 'redrive: % letters of queue % need the approval of a second operator, as do all redrives of more than %; create a redrive run',
-        refused.letters, refused.queue, refused.approve_above
+    RAISE EXCEPTION 'redrive: more than % letters of queue % need the approval of a second operator; create a redrive run',
+        refused.approve_above, refused.queue
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = 'redrive dlq redrive ... --detach creates a run; redrive dlq runs approve approves it.';
 END
