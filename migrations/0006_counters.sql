@@ -97,7 +97,6 @@ CREATE TABLE redrive.metric_values (
     bucket  smallint         NOT NULL DEFAULT 0,
     value   bigint           NOT NULL,
     sum     double precision NOT NULL DEFAULT 0,
-    first_at timestamptz     NOT NULL,
     last_at timestamptz      NOT NULL,
     PRIMARY KEY (key, queue, label, cause, bucket)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,

@@ -1,18 +1,19 @@
 -- Purpose: Folding counters into totals.
 
--- Returns the names that get a slot when these tallies are folded: first come, first served.
+-- Returns the names that get a slot when these tallies are folded: first come, first served. They are in the order in which
+-- they were first counted.
 CREATE OR REPLACE FUNCTION redrive.new_metric_slots(tallies redrive.metric_values[])
     RETURNS TABLE (label text, queue text, name text)
     LANGUAGE sql STABLE
 AS $$
     WITH named AS MATERIALIZED (
         SELECT u.label, u.queue, u.name,
-               row_number() OVER (PARTITION BY u.label, u.queue ORDER BY u.first_at, u.name)
+               row_number() OVER (PARTITION BY u.label, u.queue ORDER BY u.place)
                + (SELECT count(*) FROM redrive.metric_slots s
                   WHERE s.label = u.label AND s.queue = u.queue) AS place
         FROM (
-            SELECT x.label, x.queue, x.name, min(c.first_at) AS first_at
-            FROM unnest(tallies) c
+            SELECT x.label, x.queue, x.name, min(c.place) AS place
+            FROM unnest(tallies) WITH ORDINALITY AS c (key, queue, label, cause, bucket, value, sum, last_at, place)
             JOIN redrive.counter_keys w ON w.key = c.key
             CROSS JOIN LATERAL (VALUES ('queue', '', c.queue), (w.labels[1], c.queue, c.label)) AS x (label, queue, name)
             WHERE x.label IN ('queue', 'kind', 'error_class', 'source') AND x.name IS NOT NULL
@@ -46,7 +47,7 @@ AS $$
         SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n
     ),
     queued AS (
-        SELECT c.key, coalesce(s.name, '__other__') AS queue, c.label, c.cause, c.value, c.sum, c.first_at, c.last_at,
+        SELECT c.key, coalesce(s.name, '__other__') AS queue, c.label, c.cause, c.value, c.sum, c.last_at,
                least(greatest(c.bucket, 0), coalesce(cardinality(w.bounds), 0))::smallint AS bucket,
                CASE WHEN w.labels[1] IN ('kind', 'error_class', 'source') THEN w.labels[1] END AS slotted
         FROM unnest(tallies) c
@@ -55,8 +56,7 @@ AS $$
     )
     SELECT q.key, q.queue,
            CASE WHEN q.slotted IS NULL THEN coalesce(q.label, '') ELSE coalesce(s.name, '__other__') END,
-           coalesce(q.cause, ''), q.bucket, coalesce(sum(q.value), 0)::bigint, coalesce(sum(q.sum), 0),
-           min(q.first_at), max(q.last_at)
+           coalesce(q.cause, ''), q.bucket, coalesce(sum(q.value), 0)::bigint, coalesce(sum(q.sum), 0), max(q.last_at)
     FROM queued q
     LEFT JOIN slots s ON s.label = q.slotted AND s.queue = q.queue AND s.name = q.label
     GROUP BY 1, 2, 3, 4, 5
@@ -98,17 +98,18 @@ BEGIN
         RETURNING d.at, d.queue, d.keys, d.labels, d.causes, d.buckets, d.counts, d.sums
     ),
     counted AS (
-        SELECT u.key, g.queue, u.label, u.cause, u.bucket, sum(u.count)::bigint, sum(u.sum), min(g.at), max(g.at)
+        SELECT (u.key, g.queue, u.label, u.cause, u.bucket, sum(u.count), sum(u.sum), max(g.at))::redrive.metric_values AS tally,
+               min(g.at) AS first_at
         FROM gone g
         CROSS JOIN LATERAL unnest(g.keys, g.labels, g.causes, g.buckets, g.counts, g.sums)
             AS u (key, label, cause, bucket, count, sum)
-        GROUP BY 1, 2, 3, 4, 5
+        GROUP BY u.key, g.queue, u.label, u.cause, u.bucket
     )
-    SELECT (SELECT count(*) FROM gone), array_agg(c::redrive.metric_values) INTO folded, tallies FROM counted c;
+    SELECT (SELECT count(*) FROM gone), array_agg(c.tally ORDER BY c.first_at, c.tally) INTO folded, tallies FROM counted c;
     IF folded > 0 THEN
         INSERT INTO redrive.metric_slots (label, queue, name)
         SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n;
-        INSERT INTO redrive.metric_values AS v (key, queue, label, cause, bucket, value, sum, first_at, last_at)
+        INSERT INTO redrive.metric_values AS v (key, queue, label, cause, bucket, value, sum, last_at)
         SELECT p.* FROM redrive.place_metric_tallies(tallies) p
         ON CONFLICT (key, queue, label, cause, bucket) DO UPDATE
         SET value = v.value + excluded.value, sum = v.sum + excluded.sum,

@@ -17,17 +17,18 @@ BEGIN
     LOCK TABLE redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
     RETURN QUERY
     WITH tallies AS MATERIALIZED (
-        SELECT u.key, d.queue, u.label, u.cause, u.bucket, sum(u.count)::bigint, sum(u.sum), min(d.at) AS first_at, max(d.at)
+        SELECT (u.key, d.queue, u.label, u.cause, u.bucket, sum(u.count), sum(u.sum), max(d.at))::redrive.metric_values AS tally,
+               min(d.at) AS first_at
         FROM redrive.metric_deltas d
         CROSS JOIN LATERAL unnest(d.keys, d.labels, d.causes, d.buckets, d.counts, d.sums)
             AS u (key, label, cause, bucket, count, sum)
-        GROUP BY 1, 2, 3, 4, 5
+        GROUP BY u.key, d.queue, u.label, u.cause, u.bucket
     ),
     placed AS (
         SELECT v.* FROM redrive.metric_values v
         UNION ALL
         SELECT p.*
-        FROM redrive.place_metric_tallies((SELECT array_agg(c::redrive.metric_values) FROM tallies c)) p
+        FROM redrive.place_metric_tallies((SELECT array_agg(c.tally ORDER BY c.first_at, c.tally) FROM tallies c)) p
     ),
     series AS MATERIALIZED (
         SELECT p.key, p.queue, p.label, p.cause, sum(p.value)::bigint AS value, sum(p.sum) AS sum,
