@@ -1,12 +1,13 @@
 -- Purpose: Reading the counters, and auditing them against the rows.
 
 -- Returns every counter with its value: the folded totals and the rows that are not folded. While a worker lives,
--- there are few; redrive_fold_age_seconds shows a backlog. It never reads jobs or letters.
+-- there are few; redrive_fold_age_seconds shows a backlog. A histogram has the counts of its buckets, and then its sum. It
+-- never reads jobs or letters.
 --
 -- TRUNCATE also empties a table for transactions that started before it. The tables are therefore locked
 -- against it first, and read by a later statement, which needs READ COMMITTED. SECURITY DEFINER, so that the caller needs no other privilege.
 CREATE OR REPLACE FUNCTION redrive.metric_totals()
-    RETURNS TABLE (metric text, labels text[], value double precision, counts bigint[], sum double precision)
+    RETURNS TABLE (metric text, labels text[], numbers double precision[])
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET enable_seqscan = on
     SET synchronize_seqscans = off
@@ -38,36 +39,32 @@ BEGIN
     )
     SELECT w.metric,
            ARRAY[s.queue] || (ARRAY[s.label, s.cause])[1:cardinality(w.labels)],
-           CASE WHEN w.bounds IS NULL THEN s.value::double precision END,
-           CASE WHEN w.bounds IS NOT NULL THEN ARRAY(
-               SELECT coalesce(sum(c.count), 0)::bigint
-               FROM generate_series(0, cardinality(w.bounds)) AS b (bucket)
-               LEFT JOIN unnest(s.buckets, s.counts) AS c (bucket, count) ON c.bucket = b.bucket
-               GROUP BY b.bucket ORDER BY b.bucket) END,
-           CASE WHEN w.bounds IS NOT NULL THEN s.sum END
+           CASE WHEN w.bounds IS NULL THEN ARRAY[s.value]
+                ELSE ARRAY(
+                    SELECT coalesce(sum(c.count), 0)
+                    FROM generate_series(0, cardinality(w.bounds)) AS b (bucket)
+                    LEFT JOIN unnest(s.buckets, s.counts) AS c (bucket, count) ON c.bucket = b.bucket
+                    GROUP BY b.bucket ORDER BY b.bucket)::double precision[] || s.sum END
     FROM series s
     JOIN redrive.counter_keys w ON w.key = s.key
     WHERE w.metric IS NOT NULL
     UNION ALL
     SELECT 'redrive_queue_live_jobs', ARRAY[s.queue],
-           sum(CASE WHEN s.key IN ('enqueued', 'returned') THEN s.value ELSE -s.value END)::double precision,
-           NULL, NULL
+           ARRAY[sum(CASE WHEN s.key IN ('enqueued', 'returned') THEN s.value ELSE -s.value END)]
     FROM series s
     WHERE s.key IN ('enqueued', 'returned', 'succeeded', 'ended')
     GROUP BY s.queue
     UNION ALL
-    SELECT 'redrive_queue_last_success_timestamp_seconds', ARRAY[s.queue],
-           date_part('epoch', max(s.last_at)), NULL, NULL
+    SELECT 'redrive_queue_last_success_timestamp_seconds', ARRAY[s.queue], ARRAY[date_part('epoch', max(s.last_at))]
     FROM series s
     WHERE s.key = 'succeeded'
     GROUP BY s.queue
     UNION ALL
-    SELECT 'redrive_fold_age_seconds', '{}'::text[],
-           coalesce(date_part('epoch', clock_timestamp() - min(c.first_at)), 0), NULL, NULL
+    SELECT 'redrive_fold_age_seconds', '{}', ARRAY[coalesce(date_part('epoch', clock_timestamp() - min(c.first_at)), 0)]
     FROM tallies c
     UNION ALL
     -- A queue without a slot was counted lately.
-    SELECT 'redrive_series_folded', '{queue}', 1, NULL, NULL
+    SELECT 'redrive_series_folded', '{queue}', '{1}'
     WHERE EXISTS (
         SELECT FROM series s WHERE s.queue = '__other__' AND s.last_at > clock_timestamp() - interval '1 day');
 END

@@ -22,7 +22,7 @@ pub type Published = BTreeMap<String, i64>;
     reason = "counts of a test are small whole numbers"
 )]
 pub fn published(client: &mut Client) -> Published {
-    let asked = "SELECT metric, labels, value, counts, sum FROM redrive.metric_totals()";
+    let asked = "SELECT metric, labels, numbers FROM redrive.metric_totals()";
     let rows = client.query(asked, &[]).expect("read the totals");
     let mut series = Published::new();
     for row in rows {
@@ -32,16 +32,17 @@ pub fn published(client: &mut Client) -> Published {
         }
         let labels: Vec<String> = row.get("labels");
         let name = format!("{metric}{{{}}}", labels.join(","));
-        let value = match row.get::<_, Option<Vec<i64>>>("counts") {
-            Some(counts) => {
-                let sum: f64 = row.get("sum");
-                assert!(sum >= 0.0, "{name}: {sum}");
-                assert!(counts.iter().all(|count| *count >= 0), "{name}: {counts:?}");
+        let numbers: Vec<f64> = row.get("numbers");
+        let count = match &numbers[..] {
+            [number] => *number,
+            [counts @ .., _sum] => {
+                let are_valid = numbers.iter().all(|number| *number >= 0.0);
+                assert!(are_valid, "{name}: {numbers:?}");
                 counts.iter().sum()
             }
-            None => row.get::<_, f64>("value").round() as i64,
+            [] => panic!("{name} has no number"),
         };
-        let twice = series.insert(name.clone(), value);
+        let twice = series.insert(name.clone(), count.round() as i64);
         assert!(twice.is_none(), "{name} is there twice");
     }
     series

@@ -10,9 +10,9 @@ use redrive_tests::prelude::*;
 
 /// Totals written by the test.
 const OWN_TOTALS: &str = "
-    CREATE TABLE own_totals (metric text, labels text[], value float8, counts bigint[], sum float8);
+    CREATE TABLE own_totals (metric text, labels text[], numbers float8[]);
     CREATE OR REPLACE FUNCTION redrive.metric_totals()
-        RETURNS TABLE (metric text, labels text[], value double precision, counts bigint[], sum double precision)
+        RETURNS TABLE (metric text, labels text[], numbers double precision[])
         LANGUAGE sql STABLE AS 'SELECT * FROM public.own_totals'";
 
 const ENQUEUED: &str = "redrive_jobs_enqueued_total";

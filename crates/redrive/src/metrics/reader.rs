@@ -14,10 +14,10 @@ use crate::job::wait::MAX_WAIT;
 use crate::metrics::guard::Guard;
 use crate::metrics::metric::Distrust;
 use crate::metrics::names::fold;
-use crate::metrics::series::{Key, Numbers, gauge};
+use crate::metrics::series::{Key, Numbers, gauge, zero};
 use crate::metrics::source_state::{self, SourceState};
 use crate::metrics::zero::fill;
-use crate::metrics::{MetricKind, Sample, Source};
+use crate::metrics::{Sample, Source};
 
 const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 
@@ -301,12 +301,9 @@ fn read_source(
         )));
     }
     let rows = query(client, &doing, sql, time)?;
-    let series = rows.iter().filter_map(|row| read_series(row).transpose());
-    let series = series.collect::<Result<Vec<(Key, Numbers)>, _>>();
-    let series = series.map_err(|error| Error::from_postgres(doing, error))?;
-    // Drops metrics that the catalogue assigns to another source, so they are not added twice.
-    let matching = series.into_iter().filter(|(key, _)| key.source() == source);
-    Ok(matching.collect())
+    let series = rows.iter().map(|row| read_series(source, row).transpose());
+    let series = series.flatten().collect::<Result<_, _>>();
+    series.map_err(|error| Error::from_postgres(doing, error))
 }
 
 /// Runs a query in a transaction with a statement timeout of `time`.
@@ -337,33 +334,18 @@ fn query(client: &mut Client, doing: &str, sql: &Sql, time: Duration) -> Result<
 
 /// Reads a series and its value from a row.
 ///
-/// Returns `None` if the catalogue does not define the series: a newer schema may publish metrics
-/// that this version does not know.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "Prometheus has no other numbers"
-)]
-fn read_series(row: &Row) -> Result<Option<(Key, Numbers)>, postgres::Error> {
+/// Returns `None` if the catalogue does not define the series for this source: a newer schema may publish metrics
+/// that this version does not know, and use different bounds.
+fn read_series(source: Source, row: &Row) -> Result<Option<(Key, Numbers)>, postgres::Error> {
     let Some(key) = Key::new(row.try_get("metric")?, row.try_get("labels")?) else {
         return Ok(None);
     };
-    let value = match key.metric().kind {
-        MetricKind::Counter | MetricKind::Gauge => {
-            let number: Option<f64> = row.try_get("value")?;
-            number.map(|number| vec![number])
-        }
-        MetricKind::Histogram(bounds) => {
-            let counts: Option<Vec<i64>> = row.try_get("counts")?;
-            // Another version of the schema may use different bounds.
-            let counts = counts.filter(|counts| counts.len() == bounds.len() + 1);
-            let numbers = |(counts, sum): (Vec<i64>, f64)| {
-                let counts = counts.into_iter().map(|count| count as f64);
-                counts.chain([sum]).collect()
-            };
-            counts.zip(row.try_get("sum")?).map(numbers)
-        }
+    let numbers = match source == Source::Totals {
+        true => row.try_get("numbers")?,
+        false => vec![row.try_get("value")?],
     };
-    Ok(value.map(|value| (key, value)))
+    let is_known = key.source() == source && numbers.len() == zero(key.metric()).len();
+    Ok(is_known.then_some((key, numbers)))
 }
 
 fn remaining(deadline: Instant) -> Duration {

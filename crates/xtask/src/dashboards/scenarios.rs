@@ -197,7 +197,7 @@ impl Context<'_> {
         // Other workers see that the lease expired and reap it.
         self.wait_until("redrive.leases WHERE queue = 'imports'", |count| count == 0)?;
         paused.signal(Signal::SIGCONT)?;
-        let refused = "metric = 'redrive_results_refused_total' AND value > 0";
+        let refused = "metric = 'redrive_results_refused_total' AND numbers[1] > 0";
         let reaped = "metric = 'redrive_chore_seconds' AND labels @> '{reap}'";
         for counted in [refused, reaped] {
             self.wait_for(1, &format!("redrive.metric_totals() WHERE {counted}"))?;

@@ -30,8 +30,7 @@ impl CustomizeConnection<Client, Error> for Late {
 fn the_wait_for_a_connection_is_part_of_the_budget() {
     let test = TestDatabase::migrated();
     let create = "CREATE OR REPLACE FUNCTION redrive.metric_totals()
-                  RETURNS TABLE (metric text, labels text[], value double precision, counts bigint[],
-                      sum double precision)
+                  RETURNS TABLE (metric text, labels text[], numbers double precision[])
                   LANGUAGE plpgsql STABLE AS 'BEGIN PERFORM pg_sleep(0.05); END'";
     test.sql(create);
     let manager = PostgresConnectionManager::new(test.url().parse().unwrap(), NoTls);

@@ -65,11 +65,9 @@ fn a_newer_schema_is_read_unless_it_is_breaking() {
 fn unknown_metrics_of_a_newer_schema_are_ignored() {
     let test = TestDatabase::migrated();
     let mut client = with_own_totals(&test);
-    client.sql("INSERT INTO own_totals (metric, labels, value) VALUES ('redrive_unheard_of_total', '{}', 1), \
-             ('redrive_jobs_enqueued_total', '{a,b}', 1), ('redrive_queue_overdue_leases', '{theirs}', 7), \
-             ('redrive_jobs_enqueued_total', '{a}', 5); \
-             INSERT INTO own_totals (metric, labels, counts, sum) VALUES \
-             ('redrive_job_attempts_to_success', '{a}', '{1,2}', 3)");
+    client.sql("INSERT INTO own_totals VALUES ('redrive_unheard_of_total', '{}', '{1}'), \
+             ('redrive_jobs_enqueued_total', '{a,b}', '{1}'), ('redrive_queue_overdue_leases', '{theirs}', '{7}'), \
+             ('redrive_jobs_enqueued_total', '{a}', '{5}'), ('redrive_job_attempts_to_success', '{a}', '{1,2,3}')");
     let reading = read(&mut Reader::new("1"), &mut client);
     reads(&reading, ENQUEUED, &["a"], 5.0);
     says(&reading, "job_attempts_to_success{a}", 0.0);

@@ -7,7 +7,7 @@ use super::{ENQUEUED, with_own_totals};
 
 fn count(client: &mut Client, queue: &str, value: f64) {
     let counted = "WITH gone AS (DELETE FROM own_totals WHERE labels = ARRAY[$1::text]) \
-                   INSERT INTO own_totals VALUES ('redrive_jobs_enqueued_total', ARRAY[$1::text], $2)";
+                   INSERT INTO own_totals VALUES ('redrive_jobs_enqueued_total', ARRAY[$1::text], ARRAY[$2::float8])";
     client.change(counted, &[&queue, &value]);
 }
 
