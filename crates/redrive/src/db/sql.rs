@@ -155,7 +155,6 @@ files {
     TURN_RING = "worker" / "turn_ring";
     UNHANDLED_KINDS = "worker" / "unhandled_kinds";
     COUNT_CHORES = "worker" / "count_chores";
-    IDENTIFY = "metrics" / "identify";
     FOLD_BACKLOG = "metrics" / "fold_backlog";
 }
 functions {

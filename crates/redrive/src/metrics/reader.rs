@@ -7,7 +7,7 @@ use postgres::{Client, Row};
 
 use crate::db::database::Database;
 use crate::db::migrate::{self, SchemaVersion};
-use crate::db::row::first;
+use crate::db::row::column;
 use crate::db::sql::{self, Sql};
 use crate::error::{Error, Result};
 use crate::job::wait::MAX_WAIT;
@@ -97,9 +97,9 @@ impl Reader {
                 fold_backlog(client, remaining(deadline) / 4);
                 self.read_sources(client, now, deadline, &mut failures);
             }
-            Ok(None) => distrust = Some(self.failed(Distrust::Schema)),
+            Ok(None) => distrust = Some(Distrust::Schema),
             Err(error) => {
-                distrust = Some(self.failed(Distrust::of(&error)));
+                distrust = Some(Distrust::of(&error));
                 failures.push((None, error));
             }
         }
@@ -131,7 +131,8 @@ impl Reader {
         });
         read.unwrap_or_else(|error| {
             let mut reader = self.clone();
-            let reading = reader.without_answer(vec![(None, error)]);
+            let why = Some(Distrust::Unreachable);
+            let reading = reader.publish(why, vec![(None, error)], Instant::now());
             (reader, reading)
         })
     }
@@ -152,27 +153,17 @@ impl Reader {
     /// Returns the last good values with `redrive_up` 0, and after 5 minutes only the metrics of
     /// the reader. Use it if you cannot connect.
     pub fn unreachable(&mut self) -> Reading {
-        self.without_answer(Vec::new())
+        self.publish(Some(Distrust::Unreachable), Vec::new(), Instant::now())
     }
 
-    fn without_answer(&mut self, failures: Vec<(Option<Source>, Error)>) -> Reading {
-        let distrust = self.failed(Distrust::Unreachable);
-        self.publish(Some(distrust), failures, Instant::now())
-    }
-
-    /// Reads the time of the database and the version of its schema. `None`: it has no schema, or no migrations. A restore
+    /// Reads the version of the schema and the time of the database. `None`: it has no migrations. A restore
     /// fills those after the counters, which are not those to continue from until then.
     fn identify(&mut self, client: &mut Client, deadline: Instant) -> Result<Option<f64>> {
-        let doing = "identify the database";
-        let rows = query(client, doing, &sql::IDENTIFY, remaining(deadline))?;
-        self.schema = SchemaVersion::default();
-        let Some((now, true)) = first::<(f64, bool)>(&rows)? else {
-            return Ok(None);
-        };
         let doing = "read the schema's version";
         let rows = query(client, doing, &sql::SCHEMA_VERSION, remaining(deadline))?;
         self.schema = migrate::schema_version(&rows)?;
-        Ok((self.schema.version > 0).then_some(now))
+        let applied = rows.first().filter(|_| self.schema.version > 0);
+        applied.map(|row| column(row, "now")).transpose()
     }
 
     fn read_sources(
@@ -207,17 +198,9 @@ impl Reader {
         }
     }
 
-    /// Marks all sources as failed, and returns why.
-    fn failed(&mut self, why: Distrust) -> Distrust {
-        for state in self.sources.values_mut() {
-            state.failure = Some(why);
-        }
-        why
-    }
-
     /// Builds a reading from the last good values of all sources that are current, and logs the failures.
     ///
-    /// `failure` is why no source was read.
+    /// `failure` is why the database was not read.
     fn publish(
         &mut self,
         failure: Option<Distrust>,
@@ -225,6 +208,11 @@ impl Reader {
         now: Instant,
     ) -> Reading {
         self.log(&failures);
+        if let Some(why) = failure {
+            for state in self.sources.values_mut() {
+                state.failure = Some(why);
+            }
+        }
         let distrust = failure.or_else(|| source_state::distrust(&self.sources, now));
         let sources = self.sources.iter();
         let current = sources.filter(|(_, state)| state.is_current(now));

@@ -16,7 +16,9 @@ fn a_reader_without_a_schema_reports_it_and_recovers() {
     says(&reading, "schema_version", 0.0);
     says(&reading, "schema_compatible", 0.0);
     reads(&reading, "redrive_exporter_build_info", &["1.2.3"], 1.0);
-    assert!(reading.is_connected && !reading.is_ready && reading.failures.is_empty());
+    assert!(reading.is_connected && !reading.is_ready);
+    let (_, error) = &reading.failures[0];
+    has(error, "read the schema's version");
     assert!(!success(&reading, Source::Queues));
 
     test.open().migrate().unwrap();
