@@ -21,8 +21,8 @@ const fn known(name: &'static str, values: &'static [&'static str]) -> Label {
     Label { name, values }
 }
 
-const QUEUE: Label = open("queue");
-const KIND: Label = open("kind");
+pub(crate) const QUEUE: Label = open("queue");
+pub(crate) const KIND: Label = open("kind");
 const TABLE: Label = open("table");
 const SLOT: Label = open("slot");
 const JOB_STATE: Label = known("state", &["ready", "delayed", "leased"]);

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::metrics::series::{Key, Numbers, Series};
-use crate::metrics::{MetricKind, OTHER, Source};
+use crate::metrics::series::{Key, Numbers, Series, zero};
+use crate::metrics::{Metric, MetricKind, OTHER, Source};
 
 /// The maximum number of queues published by name.
 const QUEUE_SLOTS: usize = 100;
@@ -14,32 +14,28 @@ const QUEUE_SLOTS: usize = 100;
 /// take the places that it has left. Once there is none, they have no name: with jobs under its name and no claims, a
 /// queue would look as if it stalled.
 pub(crate) fn fold(series: Vec<(Key, Numbers)>) -> (Series, bool) {
-    let queues = |is_counted: bool| -> BTreeSet<&str> {
-        let all = series.iter().map(|(key, _)| key);
-        let some = all.filter(|key| (key.source() == Source::Totals) == is_counted);
-        let queues = some.filter_map(|key| key.label("queue"));
-        queues.filter(|queue| *queue != OTHER).collect()
-    };
-    let mut named = queues(true);
-    let others: Vec<&str> = queues(false).difference(&named).copied().collect();
-    let left = QUEUE_SLOTS.saturating_sub(named.len());
-    named.extend(others.into_iter().take(left));
-    let named: BTreeSet<String> = named.into_iter().map(str::to_owned).collect();
-    let (mut result, mut has_folded) = (Series::new(), false);
-    for (key, value) in series {
-        let key = match key.label("queue") {
-            Some(queue) if queue != OTHER && !named.contains(queue) => {
-                has_folded = true;
-                key.with_label("queue", OTHER).with_label("kind", OTHER)
-            }
-            Some(_) | None => key,
-        };
-        match result.get_mut(&key) {
-            Some(total) => merge(&key, total, value),
-            None => {
-                result.insert(key, value);
-            }
+    let queues = series.iter().filter_map(|(key, _)| {
+        let queue = key.label("queue").filter(|queue| *queue != OTHER)?;
+        Some((key.source() != Source::Totals, queue))
+    });
+    let mut named = BTreeSet::new();
+    // Those of counters come first.
+    for (_, queue) in queues.collect::<BTreeSet<_>>() {
+        if named.len() < QUEUE_SLOTS {
+            named.insert(queue.to_owned());
         }
+    }
+    let (mut result, mut has_folded) = (Series::new(), false);
+    for (mut key, value) in series {
+        let queue = key.label("queue");
+        if queue.is_some_and(|queue| queue != OTHER && !named.contains(queue)) {
+            has_folded = true;
+            key.set_label("queue", OTHER);
+            key.set_label("kind", OTHER);
+        }
+        let metric = key.metric();
+        let total = result.entry(key).or_insert_with(|| zero(metric));
+        merge(metric, total, value);
     }
     (result, has_folded)
 }
@@ -48,8 +44,7 @@ pub(crate) fn fold(series: Vec<(Key, Numbers)>) -> (Series, bool) {
 const KEEP_MAXIMUM: [&str; 5] = ["_seconds", "_capped", "_paused", "_empty", "_ratio"];
 
 /// Adds a value to a total. Ages, times, ratios and flags keep the maximum instead of the sum.
-fn merge(key: &Key, total: &mut [f64], value: Numbers) {
-    let metric = key.metric();
+fn merge(metric: &Metric, total: &mut [f64], value: Numbers) {
     let keeps_maximum = matches!(metric.kind, MetricKind::Gauge)
         && KEEP_MAXIMUM.iter().any(|end| metric.name.ends_with(end));
     for (number, more) in total.iter_mut().zip(value) {

@@ -1,7 +1,7 @@
 //! Identifies series by metric and labels.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, LazyLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::metrics::{CATALOGUE, Metric, MetricKind, Source};
 
@@ -23,7 +23,7 @@ pub(crate) type Series = BTreeMap<Key, Numbers>;
 impl Key {
     /// Returns a key, or `None` if the catalogue does not define the name or defines other labels.
     pub(crate) fn new(name: &str, labels: Vec<String>) -> Option<Key> {
-        let index = *indices().get(name)?;
+        let index = CATALOGUE.iter().position(|metric| metric.name == name)?;
         let key = Key::at(index, labels);
         (key.metric().labels.len() == key.labels.len()).then_some(key)
     }
@@ -44,30 +44,19 @@ impl Key {
 
     /// Returns the value of a label, or `None` if the metric has no such label.
     pub(crate) fn label(&self, name: &str) -> Option<&str> {
-        let index = self.metric().labels.iter().position(|l| l.name == name)?;
-        Some(&self.labels[index])
+        Some(&self.labels[self.place(name)?])
     }
 
-    /// Returns the key with another value for one label.
-    pub(crate) fn with_label(self, name: &str, value: &str) -> Key {
-        let named = self.metric().labels.iter().map(|label| label.name);
-        let labels = named.zip(&*self.labels).map(|(label, old)| match label {
-            label if label == name => value.to_owned(),
-            _ => old.clone(),
-        });
-        Key {
-            index: self.index,
-            labels: labels.collect(),
+    /// Sets the value of a label, if the metric has it.
+    pub(crate) fn set_label(&mut self, name: &str, value: &str) {
+        if let Some(place) = self.place(name) {
+            Arc::make_mut(&mut self.labels)[place] = value.to_owned();
         }
     }
-}
 
-fn indices() -> &'static HashMap<&'static str, usize> {
-    static INDICES: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
-        let named = CATALOGUE.iter().enumerate();
-        named.map(|(index, metric)| (metric.name, index)).collect()
-    });
-    &INDICES
+    fn place(&self, label: &str) -> Option<usize> {
+        self.metric().labels.iter().position(|l| l.name == label)
+    }
 }
 
 /// Returns the zero value of a metric.

@@ -5,76 +5,57 @@
 
 use std::collections::BTreeSet;
 
+use crate::metrics::catalogue::{KIND, QUEUE};
 use crate::metrics::series::{Key, Series, zero};
 use crate::metrics::{CATALOGUE, Metric, MetricKind, Source};
 
 /// Adds zeros for missing series of the `answered` sources.
 ///
-/// Labels take all their predefined values; queues are those found in any metric, and kinds those of counters: the kinds of
-/// ready jobs have no limit in time, and a counter is never forgotten.
+/// A predefined label, which is the last one, takes all its values; queues are those found in any metric, and kinds those
+/// of counters: the kinds of ready jobs have no limit in time, and a counter is never forgotten.
 pub(crate) fn fill(series: &mut Series, answered: &BTreeSet<Source>) {
-    let queues = find_values(series, &["queue"], |_| true);
-    let is_counter = |metric: &Metric| metric.kind != MetricKind::Gauge;
-    let kinds = find_values(series, &["queue", "kind"], is_counter);
+    // The values of the first labels of some metrics.
+    let found = |labels: usize, is_one: &dyn Fn(&Metric) -> bool| -> BTreeSet<Vec<String>> {
+        let keys = series.keys().filter(|key| is_one(key.metric()));
+        keys.map(|key| key.labels[..labels].to_vec()).collect()
+    };
+    let queues = found(1, &|metric| metric.labels.starts_with(&[QUEUE]));
+    let kinds = found(2, &|metric| {
+        metric.kind != MetricKind::Gauge && metric.labels.starts_with(&[QUEUE, KIND])
+    });
     let mut missing = Vec::new();
     for (index, metric) in CATALOGUE.iter().enumerate() {
         if !answered.contains(&metric.source) {
             continue;
         }
-        let open: Vec<&str> = open_labels(metric);
-        let found;
-        let prefixes = match open[..] {
+        let (open, last) = match metric.labels {
+            [open @ .., last] if !last.values.is_empty() => (open, last.values),
+            open => (open, &[][..]),
+        };
+        let own;
+        let prefixes = match open {
             [] => &BTreeSet::from([Vec::new()]),
-            ["queue"] => &queues,
-            ["queue", "kind"] => &kinds,
+            [QUEUE] => &queues,
+            [QUEUE, KIND] => &kinds,
             // Other values, such as tables, apply only to the metric that has them.
             _ => {
-                found = find_values(series, &open, |other| other.name == metric.name);
-                &found
+                own = found(open.len(), &|other| other.name == metric.name);
+                &own
             }
         };
         for prefix in prefixes {
-            for labels in combinations(metric, prefix) {
-                missing.push(Key::at(index, labels));
-            }
+            let with = |value: &&str| [&prefix[..], &[(*value).to_owned()]].concat();
+            let labels = match last {
+                [] => vec![prefix.clone()],
+                values => values.iter().map(with).collect(),
+            };
+            missing.extend(labels.into_iter().map(|labels| Key::at(index, labels)));
         }
     }
     for key in missing {
         let metric = key.metric();
         series.entry(key).or_insert_with(|| zero(metric));
     }
-}
-
-fn open_labels(metric: &Metric) -> Vec<&'static str> {
-    let open = metric.labels.iter().filter(|label| label.values.is_empty());
-    open.map(|label| label.name).collect()
-}
-
-/// Returns the values of these labels in the metrics that have all of them as open labels.
-fn find_values(
-    series: &Series,
-    labels: &[&str],
-    of: impl Fn(&Metric) -> bool,
-) -> BTreeSet<Vec<String>> {
-    let matching = series.keys().filter(|key| {
-        let open = open_labels(key.metric());
-        of(key.metric()) && labels.iter().all(|label| open.contains(label))
-    });
-    let values = |key: &Key| -> Vec<String> {
-        let values = labels.iter().filter_map(|label| key.label(label));
-        values.map(str::to_owned).collect()
-    };
-    matching.map(values).collect()
-}
-
-/// Returns the labels of all series with these values of the open labels. At most the last label is predefined.
-fn combinations(metric: &Metric, open: &[String]) -> Vec<Vec<String>> {
-    let Some(last) = metric.labels.get(open.len()) else {
-        return vec![open.to_vec()];
-    };
-    let values = last.values.iter();
-    let labels = values.map(|&value| [open, &[value.to_owned()]].concat());
-    labels.collect()
 }
 
 #[cfg(test)]
