@@ -79,60 +79,54 @@ impl Track {
 mod tests {
     use super::*;
 
-    /// A guard that gets values of a series at minutes after its start.
-    struct Fixture(Guard, Instant, &'static str);
-
-    impl Fixture {
-        /// Expects what is published, and how many times values fell until then.
-        #[track_caller]
-        fn publishes(&mut self, minute: u64, queue: &str, read: &[f64], published: (&[f64], u32)) {
-            let key = Key::new(self.2, vec![queue.to_owned()]).expect("in the catalogue");
+    /// Expects what is published of readings at minutes after the start, and how many times values fell until then.
+    #[track_caller]
+    fn publishes(name: &str, readings: &[(u64, &str, &[f64], &[f64], u32)]) {
+        let (mut guard, start) = (Guard::default(), Instant::now());
+        for (minute, queue, read, published, regressions) in readings {
+            let key = Key::new(name, vec![(*queue).to_owned()]).expect("in the catalogue");
             let mut series = Series::from([(key.clone(), read.to_vec())]);
-            let now = self.1 + Duration::from_mins(minute);
-            let sources = BTreeSet::from([Source::Totals]);
-            self.0.apply(&mut series, &sources, now);
-            let found = (&*series[&key], self.0.regressions);
-            assert_eq!(found, published, "{read:?}");
+            let now = start + Duration::from_mins(*minute);
+            guard.apply(&mut series, &BTreeSet::from([Source::Totals]), now);
+            let found = (&*series[&key], guard.regressions);
+            assert_eq!(found, (*published, *regressions), "{read:?}");
         }
     }
 
     #[test]
     fn a_counter_that_fell_continues_from_its_last_value_and_a_new_one_is_zero_for_a_minute() {
-        let name = "redrive_jobs_enqueued_total";
-        let mut fixture = Fixture(Guard::default(), Instant::now(), name);
-        for (minute, queue, read, published, regressions) in [
-            (0, "a", 10.0, 10.0, 0),
-            (0, "a", 10.0, 10.0, 0),
-            (0, "a", 12.0, 12.0, 0),
-            (0, "a", 7.0, 12.0, 1),
-            (0, "a", 9.0, 14.0, 1),
-            (0, "a", 8.0, 14.0, 2),
-            (0, "a", 20.0, 26.0, 2),
-            (1, "new", 3.0, 0.0, 2),
-            // For another reader.
-            (1, "new", 4.0, 0.0, 2),
-            (2, "new", 4.0, 4.0, 2),
-        ] {
-            fixture.publishes(minute, queue, &[read], (&[published], regressions));
-        }
+        publishes(
+            "redrive_jobs_enqueued_total",
+            &[
+                (0, "a", &[10.0], &[10.0], 0),
+                (0, "a", &[10.0], &[10.0], 0),
+                (0, "a", &[12.0], &[12.0], 0),
+                (0, "a", &[7.0], &[12.0], 1),
+                (0, "a", &[9.0], &[14.0], 1),
+                (0, "a", &[8.0], &[14.0], 2),
+                (0, "a", &[20.0], &[26.0], 2),
+                (1, "new", &[3.0], &[0.0], 2),
+                // For another reader.
+                (1, "new", &[4.0], &[0.0], 2),
+                (2, "new", &[4.0], &[4.0], 2),
+            ],
+        );
     }
 
     #[test]
     fn a_histogram_continues_as_a_whole() {
-        let name = "redrive_job_attempts_to_success";
-        let mut fixture = Fixture(Guard::default(), Instant::now(), name);
-        let buckets =
-            |[first, second, sum]: [f64; 3]| [&[first, second], &[0.0; 9][..], &[sum]].concat();
-        let before = [10.0, 5.0, 0.1 + 0.2 + 0.3];
-        for (read, published, regressions) in [
-            (before, before, 0),
-            // A rounding difference is none.
-            ([10.0, 5.0, 0.3 + 0.2 + 0.1], before, 0),
-            // One bucket fell.
-            ([11.0, 4.0, 19.0], before, 1),
-            ([12.0, 6.0, 24.0], [11.0, 7.0, before[2] + 5.0], 1),
-        ] {
-            fixture.publishes(0, "a", &buckets(read), (&buckets(published), regressions));
-        }
+        let sum = 0.1 + 0.2 + 0.3;
+        let before = [10.0, 5.0, sum];
+        publishes(
+            "redrive_job_attempts_to_success",
+            &[
+                (0, "a", &before, &before, 0),
+                // A rounding difference is none.
+                (0, "a", &[10.0, 5.0, 0.3 + 0.2 + 0.1], &before, 0),
+                // One bucket fell.
+                (0, "a", &[11.0, 4.0, 19.0], &before, 1),
+                (0, "a", &[12.0, 6.0, 24.0], &[11.0, 7.0, sum + 5.0], 1),
+            ],
+        );
     }
 }

@@ -58,66 +58,54 @@ fn merge(metric: &Metric, total: &mut [f64], value: Numbers) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::series::gauge;
 
-    fn series_of(name: &str, queue: &str, rest: &[&str], value: f64) -> (Key, Numbers) {
-        let labels = std::iter::once(queue).chain(rest.iter().copied());
-        let key = Key::new(name, labels.map(str::to_owned).collect()).expect("in the catalogue");
-        (key, vec![value])
-    }
-
-    fn number(series: &Series, name: &str, queue: &str, rest: &[&str]) -> Option<f64> {
-        let (key, _) = series_of(name, queue, rest, 0.0);
-        series.get(&key).map(|numbers| numbers[0])
-    }
-
-    /// A counter of each queue that the database names.
-    fn counters() -> Vec<(Key, Numbers)> {
-        let queues = (0..QUEUE_SLOTS).map(|number| format!("q{number}"));
-        let counter = |queue: String| series_of("redrive_jobs_enqueued_total", &queue, &[], 1.0);
-        queues.map(counter).collect()
+    /// A value of a series, which is written as `name queue label`, without its prefix.
+    fn one(series: &str, value: f64) -> (Key, Numbers) {
+        let mut words = series.split(' ');
+        let name = format!("redrive_{}", words.next().unwrap_or_default());
+        let labels: Vec<&str> = words.collect();
+        gauge(&name, &labels, value).expect("in the catalogue")
     }
 
     #[test]
     fn queues_beyond_the_limit_are_folded_into_one() {
-        let age = "redrive_dlq_oldest_age_seconds";
-        let by_kind = "redrive_queue_ready_jobs_by_kind";
-        let largest = [
-            ("redrive_queue_paused", "none"),
-            ("redrive_rate_limit_empty", "__queue__"),
-            ("redrive_rate_limit_use_ratio", "__queue__"),
-        ];
-        let largest_of = |queue| largest.map(|(name, label)| series_of(name, queue, &[label], 1.0));
-        let mut found = counters();
-        found.extend([
-            series_of(age, "late", &["retry"], 30.0),
-            series_of(age, "later", &["retry"], 20.0),
-            series_of(age, "q7", &["retry"], 5.0),
-            series_of(by_kind, "late", &["resize"], 6.0),
-            series_of(by_kind, "later", &["convert"], 7.0),
-        ]);
-        found.extend(["late", "later"].into_iter().flat_map(largest_of));
-        let (series, has_folded) = fold(found);
-        assert!(has_folded);
-        for (name, label) in largest {
-            assert_eq!(number(&series, name, OTHER, &[label]), Some(1.0), "{name}");
-        }
-        // Counts are summed, those of kinds too, and ages keep the maximum.
-        assert_eq!(number(&series, by_kind, OTHER, &[OTHER]), Some(13.0));
-        assert_eq!(number(&series, age, OTHER, &["retry"]), Some(30.0));
-        assert_eq!(number(&series, age, "q7", &["retry"]), Some(5.0));
-    }
-
-    #[test]
-    fn a_queue_without_counters_takes_a_place_that_is_left() {
-        let unhandled = "redrive_queue_unhandled_jobs";
-        for (counted, is_named) in [(QUEUE_SLOTS - 1, true), (QUEUE_SLOTS, false)] {
-            let mut found = counters();
-            found.truncate(counted);
-            found.push(series_of(unhandled, "early", &[], 1.0));
+        // The database names some queues by their counters. Counts are summed, and others keep the maximum.
+        for (counted, jobs_of, of_two) in [(QUEUE_SLOTS, "__other__", 13.0), (99, "late", 6.0)] {
+            let counter = |number| one(&format!("jobs_enqueued_total q{number}"), 1.0);
+            let mut found: Vec<_> = (0..counted).map(counter).collect();
+            let read = [
+                ("dlq_oldest_age_seconds q7 retry", 5.0),
+                ("queue_unhandled_jobs late", 6.0),
+                ("queue_unhandled_jobs later", 7.0),
+                ("queue_ready_jobs_by_kind later resize", 6.0),
+                ("queue_ready_jobs_by_kind later2 convert", 7.0),
+                ("dlq_oldest_age_seconds later retry", 30.0),
+                ("dlq_oldest_age_seconds later2 retry", 20.0),
+                ("queue_paused later none", 1.0),
+                ("queue_paused later2 none", 1.0),
+                ("rate_limit_empty later __queue__", 1.0),
+                ("rate_limit_empty later2 __queue__", 1.0),
+                ("rate_limit_use_ratio later __queue__", 1.0),
+                ("rate_limit_use_ratio later2 __queue__", 1.0),
+            ];
+            found.extend(read.map(|(series, value)| one(series, value)));
             let (series, has_folded) = fold(found);
-            assert_eq!(has_folded, !is_named);
-            let name = if is_named { "early" } else { OTHER };
-            assert_eq!(number(&series, unhandled, name, &[]), Some(1.0));
+            assert!(has_folded);
+            for (name, value) in [
+                ("dlq_oldest_age_seconds q7 retry", 5.0),
+                (&*format!("queue_unhandled_jobs {jobs_of}"), of_two),
+                ("queue_ready_jobs_by_kind __other__ __other__", 13.0),
+                ("dlq_oldest_age_seconds __other__ retry", 30.0),
+                ("queue_paused __other__ none", 1.0),
+                ("rate_limit_empty __other__ __queue__", 1.0),
+                ("rate_limit_use_ratio __other__ __queue__", 1.0),
+            ] {
+                let found = series.get(&one(name, 0.0).0);
+                assert_eq!(found, Some(&vec![value]), "{name}, {counted}");
+            }
         }
+        let (_, has_folded) = fold(vec![one("queue_unhandled_jobs early", 1.0)]);
+        assert!(!has_folded);
     }
 }
