@@ -1,50 +1,34 @@
 -- Purpose: Folding counters into totals.
 
--- Returns the names that get a slot when these tallies are folded: first come, first served. They are in the order in which
--- they were first counted.
-CREATE OR REPLACE FUNCTION redrive.new_metric_slots(tallies redrive.metric_values[])
-    RETURNS TABLE (label text, queue text, name text)
-    LANGUAGE sql STABLE
-AS $$
-    WITH named AS MATERIALIZED (
-        SELECT u.label, u.queue, u.name,
-               row_number() OVER (PARTITION BY u.label, u.queue ORDER BY u.place)
-               + (SELECT count(*) FROM redrive.metric_slots s
-                  WHERE s.label = u.label AND s.queue = u.queue) AS place
-        FROM (
-            SELECT x.label, x.queue, x.name, min(c.place) AS place
-            FROM unnest(tallies) WITH ORDINALITY AS c (key, queue, label, cause, bucket, value, sum, last_at, place)
-            JOIN redrive.counter_keys w ON w.key = c.key
-            CROSS JOIN LATERAL (VALUES ('queue', '', c.queue), (w.labels[1], c.queue, c.label)) AS x (label, queue, name)
-            WHERE x.label IN ('queue', 'kind', 'error_class', 'source') AND x.name IS NOT NULL
-            GROUP BY 1, 2, 3
-        ) u
-        WHERE NOT EXISTS (
-            SELECT FROM redrive.metric_slots s
-            WHERE s.label = u.label AND s.queue = u.queue AND s.name = u.name)
-    )
-    SELECT n.label, n.queue, n.name
-    FROM named n
-    WHERE CASE n.label WHEN 'queue' THEN n.place <= 100
-        -- A queue without a slot names nothing.
-        ELSE n.place <= 20 AND n.queue = ANY (ARRAY(
-            SELECT q.name FROM named q WHERE q.label = 'queue' AND q.place <= 100
-            UNION ALL
-            SELECT s.name FROM redrive.metric_slots s WHERE s.label = 'queue')) END
-$$;
-
--- Turns tallies into rows of `metric_values`. Names without a slot become `__other__`. Whoever may enqueue may leave out a
--- bucket or a count, which must not stop the others.
+-- Turns tallies into rows of `metric_values`. Names get slots first come, first served: the tallies are in the order in which
+-- they were first counted. Names without a slot become `__other__`. Whoever may enqueue may leave out a bucket or a count,
+-- which must not stop the others.
 CREATE OR REPLACE FUNCTION redrive.place_metric_tallies(tallies redrive.metric_values[])
     RETURNS SETOF redrive.metric_values
     LANGUAGE sql STABLE
     -- The planner expects ten tallies, and would look through all slots for each of thousands.
     SET enable_nestloop = off
 AS $$
-    WITH slots AS MATERIALIZED (
+    WITH named AS (
+        SELECT x.label, x.queue, x.name, min(c.place) AS place
+        FROM unnest(tallies) WITH ORDINALITY AS c (key, queue, label, cause, bucket, value, sum, last_at, place)
+        JOIN redrive.counter_keys w ON w.key = c.key
+        CROSS JOIN LATERAL (VALUES ('queue', '', c.queue), (w.labels[1], c.queue, c.label)) AS x (label, queue, name)
+        WHERE x.label IN ('queue', 'kind', 'error_class', 'source') AND x.name <> '__other__'
+        GROUP BY 1, 2, 3
+    ),
+    new AS (
+        SELECT n.label, n.queue, n.name,
+               row_number() OVER (PARTITION BY n.label, n.queue ORDER BY n.place)
+               + (SELECT count(*) FROM redrive.metric_slots s WHERE s.label = n.label AND s.queue = n.queue) AS place
+        FROM named n
+        WHERE NOT EXISTS (
+            SELECT FROM redrive.metric_slots s WHERE s.label = n.label AND s.queue = n.queue AND s.name = n.name)
+    ),
+    slots AS MATERIALIZED (
         SELECT s.label, s.queue, s.name FROM redrive.metric_slots s
-        UNION
-        SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n
+        UNION ALL
+        SELECT n.label, n.queue, n.name FROM new n WHERE n.place <= CASE n.label WHEN 'queue' THEN 100 ELSE 20 END
     ),
     queued AS (
         SELECT c.key, coalesce(s.name, '__other__') AS queue, c.label, c.cause, c.value, c.sum, c.last_at,
@@ -54,6 +38,7 @@ AS $$
         JOIN redrive.counter_keys w ON w.key = c.key
         LEFT JOIN slots s ON s.label = 'queue' AND s.queue = '' AND s.name = c.queue
     )
+    -- A queue without a slot names nothing.
     SELECT q.key, q.queue,
            CASE WHEN q.slotted IS NULL THEN coalesce(q.label, '') ELSE coalesce(s.name, '__other__') END,
            coalesce(q.cause, ''), q.bucket, coalesce(sum(q.value), 0)::bigint, coalesce(sum(q.sum), 0), max(q.last_at)
@@ -107,10 +92,19 @@ BEGIN
     )
     SELECT (SELECT count(*) FROM gone), array_agg(c.tally ORDER BY c.first_at, c.tally) INTO folded, tallies FROM counted c;
     IF folded > 0 THEN
-        INSERT INTO redrive.metric_slots (label, queue, name)
-        SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n;
+        WITH placed AS MATERIALIZED (
+            SELECT p.* FROM redrive.place_metric_tallies(tallies) p
+        ),
+        named AS (
+            INSERT INTO redrive.metric_slots (label, queue, name)
+            SELECT DISTINCT x.* FROM placed p
+            JOIN redrive.counter_keys w ON w.key = p.key
+            CROSS JOIN LATERAL (VALUES ('queue', '', p.queue), (w.labels[1], p.queue, p.label)) AS x (label, queue, name)
+            WHERE x.label IN ('queue', 'kind', 'error_class', 'source') AND x.name <> '__other__'
+            ON CONFLICT (label, queue, name) DO NOTHING
+        )
         INSERT INTO redrive.metric_values AS v (key, queue, label, cause, bucket, value, sum, last_at)
-        SELECT p.* FROM redrive.place_metric_tallies(tallies) p
+        SELECT p.* FROM placed p
         ON CONFLICT (key, queue, label, cause, bucket) DO UPDATE
         SET value = v.value + excluded.value, sum = v.sum + excluded.sum,
             last_at = greatest(v.last_at, excluded.last_at);
