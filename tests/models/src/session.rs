@@ -7,6 +7,7 @@ use std::time::Duration;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::{ToSql, Type};
 
+use crate::db::row::FromRow;
 pub(crate) use crate::db::sql::Parameter;
 use crate::db::sql::Sql;
 use crate::error::{Error, Result};
@@ -59,15 +60,17 @@ impl Session {
         self.client.server.answer(doing, sql.name, parameters)
     }
 
-    pub(crate) fn query_one(
+    pub(crate) fn one<T: FromRow>(
         &mut self,
         doing: &str,
         sql: &'static Sql,
         parameters: &[Parameter<'_>],
-    ) -> Result<Row> {
-        let mut rows = self.query(doing, sql, parameters)?;
-        rows.pop()
-            .ok_or_else(|| Error::unavailable(format!("could not {doing}: the answer had no row")))
+    ) -> Result<T> {
+        let rows = self.query(doing, sql, parameters)?;
+        let row = rows.first().ok_or_else(|| {
+            Error::unavailable(format!("could not {doing}: the answer had no row"))
+        })?;
+        T::from_row(row)
     }
 
     pub(crate) fn read_committed<T>(

@@ -79,9 +79,11 @@ impl Track {
 mod tests {
     use super::*;
 
-    /// Expects what is published of readings at minutes after the start, and how many times values fell until then.
+    /// The minute of a reading, its queue, what is read and published, and how many times values fell until then.
+    type Reading<'a> = (u64, &'a str, &'a [f64], &'a [f64], u32);
+
     #[track_caller]
-    fn publishes(name: &str, readings: &[(u64, &str, &[f64], &[f64], u32)]) {
+    fn publishes(name: &str, readings: &[Reading<'_>]) {
         let (mut guard, start) = (Guard::default(), Instant::now());
         for (minute, queue, read, published, regressions) in readings {
             let key = Key::new(name, vec![(*queue).to_owned()]).expect("in the catalogue");

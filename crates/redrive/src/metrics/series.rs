@@ -50,7 +50,7 @@ impl Key {
     /// Sets the value of a label, if the metric has it.
     pub(crate) fn set_label(&mut self, name: &str, value: &str) {
         if let Some(place) = self.place(name) {
-            Arc::make_mut(&mut self.labels)[place] = value.to_owned();
+            value.clone_into(&mut Arc::make_mut(&mut self.labels)[place]);
         }
     }
 
