@@ -21,7 +21,7 @@ AS $$
     INSERT INTO redrive.audit (verb, person, reason, filter, letters, about, batch_of)
     VALUES (record_act.verb, left(record_act.person, 200), left(record_act.reason, 1024), record_act.filter,
             record_act.letters, record_act.about, record_act.batch_of)
-    RETURNING coalesce(batch_of, id)
+    RETURNING coalesce(record_act.batch_of, id)
 $$;
 
 -- Returns the event of an action for the letters that it changes. It keeps as much of the name and the reason as the audit.

@@ -39,7 +39,7 @@ fn jobs_that_one_lease_can_hold_are_in_the_one_that_the_worker_chose() {
         (
             "claim_groups",
             &of_groups,
-            "'@', gen_random_uuid(), NULL, NULL, 9, 1, 1",
+            "'@', gen_random_uuid(), NULL, NULL, 9, 1, 1, '{}'",
         ),
     ] {
         queue.enqueue_jobs(jobs).unwrap();

@@ -73,7 +73,7 @@ fn of_two_merges_at_the_same_time_that_would_be_a_circle_one_is_refused() {
     let [into, from] = [one, other].map(GroupId::new);
     let back = || db.dlq().groups().merge(from, into, &maria());
     let refused = held_up(&test, back, || first.commit().unwrap());
-    has(refused.unwrap_err().to_string(), "is merged into it");
+    has(format!("{:#}", refused.unwrap_err()), "is merged into it");
 }
 
 #[test]
