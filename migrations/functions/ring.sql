@@ -115,16 +115,14 @@ BEGIN
 END
 $$;
 
--- Moves the jobs of the segment with the fewest of them into the current segment, if they are at most `move_limit`.
--- Returns the number of moved jobs. A segment with more jobs is not counted again for up to a minute.
+-- Moves the jobs of the first segment with at most `move_limit` of them into the current segment. Returns the number of
+-- moved jobs. A segment with more jobs is not counted again for up to a minute.
 CREATE OR REPLACE FUNCTION redrive.move_stragglers(segments smallint[], move_limit integer) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     each_one smallint;
-    fewest   smallint;
     jobs     bigint;
-    lowest   bigint := move_limit + 1;
     moved    redrive.job[];
 BEGIN
     FOREACH each_one IN ARRAY segments LOOP
@@ -135,25 +133,22 @@ BEGIN
             SET refusals = least(s.refusals + 1, 7),
                 retry_at = clock_timestamp() + least(interval '1 minute', interval '1 second' * 2 ^ s.refusals)
             WHERE s.segment = each_one AND s.retry_at <= clock_timestamp();
-        ELSIF jobs > 0 AND jobs < lowest THEN
-            fewest := each_one;
-            lowest := jobs;
+            CONTINUE;
+        END IF;
+        EXECUTE format(
+            'WITH left_behind AS MATERIALIZED ('
+            '  SELECT ctid FROM redrive.jobs_%1$s FOR UPDATE SKIP LOCKED),'
+            ' gone AS ('
+            '  DELETE FROM redrive.jobs_%1$s s WHERE s.ctid = ANY (ARRAY(SELECT ctid FROM left_behind))'
+            '  RETURNING redrive.ready_job(s::redrive.jobs) AS job)'
+            ' SELECT array_agg(job) FROM gone',
+            each_one)
+            INTO moved;
+        IF moved IS NOT NULL THEN
+            RETURN redrive.requeue(moved, '{}', false);
         END IF;
     END LOOP;
-    IF fewest IS NULL THEN
-        RETURN 0;
-    END IF;
-    EXECUTE format(
-        'WITH left_behind AS MATERIALIZED ('
-        '  SELECT ctid FROM redrive.jobs_%1$s FOR UPDATE SKIP LOCKED),'
-        ' gone AS ('
-        '  DELETE FROM redrive.jobs_%1$s s WHERE s.ctid = ANY (ARRAY(SELECT ctid FROM left_behind))'
-        '  RETURNING redrive.ready_job(s::redrive.jobs) AS job)'
-        ' SELECT array_agg(job) FROM gone',
-        fewest)
-        INTO moved;
-    PERFORM redrive.requeue(moved, '{}', false);
-    RETURN coalesce(cardinality(moved), 0);
+    RETURN 0;
 END
 $$;
 

@@ -102,7 +102,7 @@ fn fill(client: &mut Client, jobs: [i32; 7]) {
 }
 
 #[test]
-fn only_without_a_clean_segment_the_fewest_jobs_move() {
+fn only_without_a_clean_segment_a_few_jobs_move() {
     let (_test, queue, mut client) = TestDatabase::with_session();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     let before = queue.live(id);
