@@ -25,7 +25,7 @@ use crate::job::new_job::DEFAULT_ATTEMPTS;
 use crate::job::payload::Json;
 use crate::sync::{Instant, Row};
 use demand::Fill;
-use mark::{Parts, rank};
+use mark::{Part, Scan, rank};
 
 /// A claim stops at this many bytes of payload, to bound the memory of a batch.
 const MAX_CLAIM_BYTES: i64 = 8 * 1024 * 1024;
@@ -72,7 +72,9 @@ pub(crate) struct ClaimRequest {
     pub(crate) limits_groups: bool,
     /// The tokens that it takes. `None`: its jobs need none, except those of groups.
     pub(crate) tokens: Option<WantedTokens>,
-    pub(crate) parts: Parts,
+    pub(crate) scan: Scan,
+    /// What the scan reads, in claim order.
+    pub(crate) parts: Vec<Part>,
 }
 
 /// The tokens that a claim takes.
@@ -137,12 +139,13 @@ pub(crate) fn claim(session: &mut dyn Run, claim: &ClaimRequest) -> Result<Vec<C
     let queue = &*claim.queue;
     let doing = format!("claim jobs of queue `{queue}`");
     let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
-    let (sql, parts) = match &claim.parts {
-        Parts::Ranks(parts) => (&sql::CLAIM, parts),
-        Parts::Ids(parts) => (&sql::CLAIM_WINDOW, parts),
+    let sql = match claim.scan {
+        Scan::Full | Scan::Gaps => &sql::CLAIM,
+        Scan::FromMarks | Scan::Sweep => &sql::CLAIM_WINDOW,
     };
-    let ranks: Vec<i32> = parts.iter().map(|part| part.rank).collect();
-    let (after, to): (Vec<i64>, Vec<i64>) = parts.iter().map(|it| (it.after, it.to)).unzip();
+    let ranks: Vec<i32> = claim.parts.iter().map(|part| part.rank).collect();
+    let ends = claim.parts.iter().map(|part| (part.after, part.to));
+    let (after, to): (Vec<i64>, Vec<i64>) = ends.unzip();
     let rows = session.run(
         &doing,
         sql,

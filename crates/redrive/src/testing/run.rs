@@ -15,7 +15,7 @@ use crate::job::job::{JobId, Signal};
 use crate::job::milliseconds::milliseconds;
 use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::groups::claim_groups;
-use crate::pipeline::claim::mark::Parts;
+use crate::pipeline::claim::mark::{Scan, between};
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, WorkerId, WorkerIdentity, claim};
 use crate::pipeline::follow_up::settle_in;
 use crate::pipeline::judge::JudgeContext;
@@ -92,7 +92,8 @@ pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Resul
             max_crashes: i32::MAX,
             limits_groups: false,
             tokens: None,
-            parts: Parts::all(),
+            scan: Scan::Full,
+            parts: between([]),
         };
         let claimed = match claim(transaction, &request)?.pop() {
             None => of_groups(transaction, &request)?,

@@ -7,7 +7,7 @@ use crate::db::caller::DbCaller;
 use crate::db::session::Session;
 use crate::error::{Error, Result};
 use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
-use crate::pipeline::claim::mark::{Parts, Scan};
+use crate::pipeline::claim::mark::{Scan, between};
 use crate::pipeline::claim::measure::measure;
 use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, WantedTokens, claim_one};
@@ -91,6 +91,7 @@ impl Claimer {
     ) -> Result<Vec<ClaimedJob>> {
         let (look, asked_at) = (source.search().look(scan, lead), Instant::now());
         let request = ClaimRequest {
+            scan: look.scan,
             parts: look.parts.clone(),
             ..self.request_of(source, limit)
         };
@@ -188,7 +189,8 @@ impl Claimer {
             max_crashes: self.max_crashes.min(self.state.max_crashes()),
             limits_groups: self.state.breakers.limits_groups(),
             tokens,
-            parts: Parts::all(),
+            scan: Scan::Full,
+            parts: between([]),
         }
     }
 

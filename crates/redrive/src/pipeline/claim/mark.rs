@@ -6,7 +6,8 @@ pub(crate) fn rank(priority: i16, generation: u32) -> i32 {
     i32::from(generation > 0) - 2 * i32::from(priority)
 }
 
-/// A part of the claim index: after (rank, id) and up to an end.
+/// A part of the claim index: after (rank, id) and up to an end, which is an id of its rank or, if a scan reads ranks,
+/// the next rank that it leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) rank: i32,
@@ -14,43 +15,27 @@ pub(crate) struct Part {
     pub(crate) to: i64,
 }
 
-/// The parts of the claim index to scan, in claim order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Parts {
-    /// Each ends below a rank.
-    Ranks(Vec<Part>),
-    /// Each ends with an id of its rank.
-    Ids(Vec<Part>),
-}
-
-impl Parts {
-    /// The whole index.
-    pub(crate) fn all() -> Parts {
-        Parts::between(std::iter::empty())
+/// Returns the parts of the index that these ranks, in their order, leave.
+pub(crate) fn between(ranks: impl IntoIterator<Item = i32>) -> Vec<Part> {
+    let (mut parts, mut start) = (Vec::new(), (i32::MIN, 0));
+    for end in ranks.into_iter().chain([i32::MAX]) {
+        let ((rank, after), to) = (start, end.into());
+        parts.push(Part { rank, after, to });
+        start = (end, i64::MAX);
     }
-
-    /// The parts of the index that these ranks, in their order, leave.
-    pub(crate) fn between(ranks: impl Iterator<Item = i32>) -> Parts {
-        let (mut parts, mut start) = (Vec::new(), (i32::MIN, 0));
-        for end in ranks.chain([i32::MAX]) {
-            let ((rank, after), to) = (start, end.into());
-            parts.push(Part { rank, after, to });
-            start = (end, i64::MAX);
-        }
-        Parts::Ranks(parts)
-    }
+    parts
 }
 
 /// Where a claim scans the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scan {
-    /// From the start.
+    /// Ranks: all.
     Full,
-    /// Windows from the marks.
+    /// Windows of ids from the marks.
     FromMarks,
-    /// The ranks between those with marks.
+    /// Ranks: those between the ones with marks.
     Gaps,
-    /// A window below the marks.
+    /// A window of ids below the marks.
     Sweep,
 }
 

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::pipeline::claim::demand::Fill;
-use crate::pipeline::claim::mark::{Parts, Scan};
+use crate::pipeline::claim::mark::{Scan, between};
 use crate::pipeline::claim::measure::Measured;
 use crate::pipeline::claim::windows::{Look, Windows};
 use crate::sync::Instant;
@@ -89,7 +89,7 @@ impl Search {
     /// Returns what a claim with this scan reads, starting `lead` ids after the marks.
     pub(crate) fn look(&mut self, scan: Scan, lead: i64) -> Look {
         match (&mut self.windows, scan) {
-            (None, _) => Look::new(Scan::Full, Parts::all()),
+            (None, _) => Look::new(Scan::Full, between([])),
             (Some(windows), Scan::Gaps) => windows.gaps(),
             (Some(windows), Scan::Sweep) => windows.below(),
             (Some(windows), Scan::Full | Scan::FromMarks) => windows.front(lead),

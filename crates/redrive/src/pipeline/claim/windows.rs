@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::pipeline::claim::demand::Fill;
-use crate::pipeline::claim::mark::{Part, Parts, Scan};
+use crate::pipeline::claim::mark::{Part, Scan, between};
 use crate::sync::Instant;
 
 /// A window that took less is doubled, and one that took a tenth of it is eight times as wide then.
@@ -59,7 +59,7 @@ const DEFAULT_RANKS: [i32; 2] = [0, 1];
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) scan: Scan,
-    pub(crate) parts: Parts,
+    pub(crate) parts: Vec<Part>,
     /// How many ids after the marks it starts.
     lead: i64,
     /// The end of a window of the sweep.
@@ -67,22 +67,13 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    pub(crate) fn new(scan: Scan, parts: Parts) -> Look {
+    pub(crate) fn new(scan: Scan, parts: Vec<Part>) -> Look {
         Look {
             scan,
             parts,
             lead: 0,
             end: 0,
         }
-    }
-
-    /// The windows of a claim of the front.
-    fn windows(&self) -> impl Iterator<Item = &Part> {
-        let parts = match &self.parts {
-            Parts::Ids(parts) => &parts[..],
-            Parts::Ranks(_) => &[],
-        };
-        parts.iter().filter(|part| part.to < i64::MAX)
     }
 }
 
@@ -172,8 +163,7 @@ impl Windows {
 
     /// Returns the ranks between those with marks.
     pub(crate) fn gaps(&self) -> Look {
-        let ranks = self.marks.keys().copied();
-        Look::new(Scan::Gaps, Parts::between(ranks))
+        Look::new(Scan::Gaps, between(self.marks.keys().copied()))
     }
 
     /// Records a claim of the gaps and its jobs as (rank, id). Their ranks get marks at their first jobs.
@@ -209,7 +199,7 @@ impl Windows {
         }
         Look {
             lead,
-            ..Look::new(Scan::FromMarks, Parts::Ids(parts))
+            ..Look::new(Scan::FromMarks, parts)
         }
     }
 
@@ -234,7 +224,8 @@ impl Windows {
             }
         }
         // A rank without a window is read to its end.
-        let ends: BTreeMap<i32, i64> = look.windows().map(|part| (part.rank, part.to)).collect();
+        let windows = look.parts.iter().filter(|part| part.to < i64::MAX);
+        let ends: BTreeMap<i32, i64> = windows.map(|part| (part.rank, part.to)).collect();
         let (mut jobs, mut first_rank, mut last_rank) = (0, None, i32::MAX);
         for (rank, id) in claimed {
             jobs += 1;
@@ -303,7 +294,7 @@ impl Windows {
         let parts = parts.filter(|part| part.after < part.to).collect();
         Look {
             end,
-            ..Look::new(Scan::Sweep, Parts::Ids(parts))
+            ..Look::new(Scan::Sweep, parts)
         }
     }
 

@@ -76,15 +76,14 @@ impl Queue {
         between.sum()
     }
 
-    /// Reads these parts. Returns up to `limit` jobs, and how many other rows it read.
-    fn read(&self, parts: &Parts, limit: usize) -> (Vec<Place>, u64) {
+    /// Reads what a claim reads. Returns up to `limit` jobs, and how many other rows it read.
+    fn read(&self, look: &Look, limit: usize) -> (Vec<Place>, u64) {
         let (mut found, mut rows) = (Vec::new(), 0);
-        let (Parts::Ids(all) | Parts::Ranks(all)) = parts;
-        for part in all {
+        for part in &look.parts {
             let from = (part.rank, part.after);
-            let to = match parts {
-                Parts::Ids(_) => (part.rank, part.to),
-                Parts::Ranks(_) => (i32::try_from(part.to).unwrap() - 1, i64::MAX),
+            let to = match look.scan {
+                Scan::FromMarks | Scan::Sweep => (part.rank, part.to),
+                Scan::Full | Scan::Gaps => (i32::try_from(part.to).unwrap() - 1, i64::MAX),
             };
             let jobs = self.jobs.range((Excluded(from), Included(to)));
             found.extend(jobs.take(limit - found.len()));
@@ -116,7 +115,7 @@ impl Queue {
         for scan in self.search.scans(self.now) {
             let (look, asked_at) = (self.search.look(scan, 0), self.now);
             let room = LIMIT - claimed.len();
-            let (jobs, rows) = self.read(&look.parts, room);
+            let (jobs, rows) = self.read(&look, room);
             let reading = MS / 5 + Duration::from_nanos(PER_ROW * rows);
             let took = reading + PER_JOB * u32::try_from(jobs.len()).unwrap();
             self.now += took.min(TIMEOUT);
@@ -281,10 +280,10 @@ fn a_claim_past_the_batches_of_others_passes_nothing() {
     let mut search = measured(queue.now, SMALL_BYTES + 1);
     let look = search.look(Scan::FromMarks, 1000);
     (1..=FIRST_WIDTH).for_each(|id| queue.add((0, id)));
-    assert_eq!(queue.read(&look.parts, 1).0, [(0, 1001)]);
+    assert_eq!(queue.read(&look, 1).0, [(0, 1001)]);
     search.note(&look, queue.now, MS, Fill::Partial, std::iter::empty());
     let next = search.look(Scan::FromMarks, 0);
-    assert_eq!(queue.read(&next.parts, 1).0, [(0, 1)]);
+    assert_eq!(queue.read(&next, 1).0, [(0, 1)]);
 }
 
 #[test]
