@@ -15,8 +15,8 @@ use crate::db::sql;
 use crate::error::Result;
 use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::Fill;
-use crate::pipeline::claim::group_walk::GroupLook;
-use crate::pipeline::claim::groups::{GroupAnswer, claim_groups, micros, start_by};
+use crate::pipeline::claim::group_walk::{GroupLook, GroupPlace};
+use crate::pipeline::claim::groups::{claim_groups, micros, start_by};
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim, fill};
 use crate::pipeline::settle::{Repeat, settle};
 use crate::pipeline::settlement::Settlement;
@@ -36,12 +36,7 @@ pub(crate) fn claim_with_tokens(
             session.read_committed(&doing, "", |session| claim_charged(session, request))?;
         return Ok(Ok(charged));
     }
-    with_tokens(
-        session,
-        request,
-        claim_charged,
-        |charged: &mut ChargedJobs| &mut charged.jobs[..],
-    )
+    with_tokens(session, request, claim_charged, |it| &mut it.jobs[..])
 }
 
 /// The same for jobs that wait for their group.
@@ -49,12 +44,10 @@ pub(crate) fn claim_groups_with_tokens(
     session: &mut Session,
     request: &ClaimRequest,
     look: &GroupLook,
-) -> Result<Result<GroupAnswer, Duration>> {
+) -> Result<Result<(Vec<ClaimedJob>, GroupPlace), Duration>> {
     let claim =
         |session: &mut Session, request: &ClaimRequest| claim_groups(session, request, look);
-    with_tokens(session, request, claim, |answer: &mut GroupAnswer| {
-        &mut answer.claimed[..]
-    })
+    with_tokens(session, request, claim, |(claimed, _)| &mut claimed[..])
 }
 
 /// Claims at most as many jobs as there are tokens, and takes those of the `jobs` in the answer, which must start soon.

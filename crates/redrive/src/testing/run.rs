@@ -147,10 +147,10 @@ fn of_groups(
     let mut walk = GroupWalk::default();
     loop {
         let look = walk.look(1, 1);
-        let mut answer = claim_groups(transaction, request, &look)?;
-        let claimed = answer.claimed.pop();
+        let (mut claimed, place) = claim_groups(transaction, request, &look)?;
+        let claimed = claimed.pop();
         let jobs = usize::from(claimed.is_some());
-        walk.note(Instant::now(), Duration::ZERO, jobs, answer.place);
+        walk.note(Instant::now(), Duration::ZERO, jobs, place);
         if claimed.is_some() || !walk.is_unfinished() {
             return Ok(claimed);
         }

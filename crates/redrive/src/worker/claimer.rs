@@ -162,14 +162,14 @@ impl Claimer {
         let answer = self.claiming("claim jobs of groups", limit, move |session| {
             claim_groups_with_tokens(session, &request, &look)
         })?;
-        let Some(answer) = with_tokens(source, answer, |answer| answer.place.fill) else {
+        let Some((claimed, place)) = with_tokens(source, answer, |(_, place)| place.fill) else {
             return Ok(Vec::new());
         };
-        self.state.hold(&answer.claimed);
+        self.state.hold(&claimed);
         let now = Instant::now();
-        let (took, jobs) = (now.duration_since(asked_at), answer.claimed.len());
-        source.walk().note(now, took, jobs, answer.place);
-        Ok(answer.claimed)
+        let took = now.duration_since(asked_at);
+        source.walk().note(now, took, claimed.len(), place);
+        Ok(claimed)
     }
 
     /// A request for jobs of a source, from the start of the index.

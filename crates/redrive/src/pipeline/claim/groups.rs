@@ -17,14 +17,7 @@ use crate::sync::{Instant, Row};
 /// The maximum number of waiting jobs that become letters before one claim.
 const MAX_DIVERTED: i64 = 500;
 
-/// The result of a claim of groups.
-#[derive(Debug)]
-pub(crate) struct GroupAnswer {
-    pub(crate) claimed: Vec<ClaimedJob>,
-    pub(crate) place: GroupPlace,
-}
-
-/// Claims jobs that wait for their group. The parts of the request have no meaning here.
+/// Claims jobs that wait for their group. Returns where it ended, too. The parts of the request have no meaning here.
 ///
 /// First, it makes letters of the jobs that the previous claim found behind a letter of their group. If that
 /// fails, nothing was claimed.
@@ -32,7 +25,7 @@ pub(crate) fn claim_groups(
     session: &mut dyn Run,
     claim: &ClaimRequest,
     look: &GroupLook,
-) -> Result<GroupAnswer> {
+) -> Result<(Vec<ClaimedJob>, GroupPlace)> {
     let queue = &*claim.queue;
     let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
     let mut is_diverted = true;
@@ -89,7 +82,7 @@ pub(crate) fn claim_groups(
     for job in &mut claimed {
         job.start_by = start_by;
     }
-    Ok(GroupAnswer { claimed, place })
+    Ok((claimed, place))
 }
 
 /// Returns the slots of the jobs that may follow others.
