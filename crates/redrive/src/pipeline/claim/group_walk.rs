@@ -30,7 +30,7 @@ pub(crate) struct GroupLook {
     pub(super) window: usize,
     /// The groups whose waiting jobs must become letters first.
     pub(super) diverting: Vec<String>,
-    /// How many jobs of a group to take before those of the next one. 1: no job has followers.
+    /// How many jobs of a group to take before those of the next one.
     pub(super) in_a_row: usize,
 }
 
@@ -50,9 +50,6 @@ pub(crate) struct GroupPlace {
 }
 
 /// The walk of one worker over the groups of its queue.
-///
-/// A claim looks at a window of groups, and the next one continues after it, so that each group has its
-/// turn even if most of them are blocked.
 #[derive(Debug, Default)]
 pub(crate) struct GroupWalk {
     /// Where the next claim looks, at least.
@@ -68,8 +65,7 @@ pub(crate) struct GroupWalk {
 }
 
 impl GroupWalk {
-    /// Returns where the next claim of up to `limit` jobs looks, which takes up to `in_a_row` jobs of a group before
-    /// those of the next one.
+    /// Returns where the next claim of up to `limit` jobs looks.
     pub(crate) fn look(&mut self, limit: usize, in_a_row: usize) -> GroupLook {
         let needed = limit.div_ceil(in_a_row.max(1)).saturating_add(SPARE_GROUPS);
         let next = &mut self.next;

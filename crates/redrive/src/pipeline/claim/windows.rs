@@ -3,10 +3,9 @@
 //! A queue may begin with ten million jobs of kinds that this worker does not handle or that a
 //! breaker holds back. While a transaction holds the xmin horizon, it may begin with as many rows that
 //! claims deleted and vacuum cannot remove. One claim would read all of them. In a large
-//! queue, a claim therefore reads at most a window of ids per rank. Ids grow, so the windows start at
-//! marks: where the previous claim of this process ended. A claim that finds nothing moves the marks
-//! past its windows. A window takes [2 to 10 ms](LONG) for what it reads. The claims that read the end
-//! of the queue are the *front*.
+//! queue, the claims of the *front* therefore read at most a window of ids per rank. Ids grow, so the
+//! windows start at marks: where the previous claim of this process ended. A claim that finds nothing
+//! moves the marks past its windows. A window takes [2 to 10 ms](LONG) for what it reads.
 //!
 //! Marks are hints. Three rules keep a stale mark from starving a job:
 //!
@@ -205,9 +204,8 @@ impl Windows {
 
     /// Records a claim of the front: how long it took, whether it was full, and its jobs as (rank, id).
     ///
-    /// A claim may return fewer jobs than its windows have, because of the size of their payloads. Only
-    /// one that returned none of its windows moves the marks past them, and another one those of the ranks before its
-    /// first job.
+    /// A claim may return fewer jobs than its windows have, because of the size of their payloads. It moves the marks of
+    /// the ranks before its first job past their windows, and that of a job to it.
     pub(crate) fn note_front(
         &mut self,
         look: &Look,
@@ -298,9 +296,8 @@ impl Windows {
         }
     }
 
-    /// Records a claim of the sweep: when it started, how long it took, whether it was full, and the number of its jobs. One
-    /// that was full left jobs in its window, so the next one reads it again at once. Returns whether windows are still
-    /// needed. They are not after a whole pass that was cheap.
+    /// Records a claim of the sweep and the number of its jobs. One that was full left jobs in its window, so the next
+    /// one reads it again at once. Returns whether windows are still needed: not after a whole pass that was cheap.
     pub(crate) fn note_sweep(
         &mut self,
         look: &Look,
