@@ -1,7 +1,8 @@
 -- Purpose: moves up to $4 jobs that wait for their group into leases and returns these. It charges one attempt to each
 --          job, as claim.sql does. If the groups of the queue are ordered or limited, it takes slots. With the job that
 --          takes a slot, it may claim followers: jobs of the same group that run after it, one by one, in the same slot.
---          If each group has a rate limit, it takes a token for each job.
+--          If each group has a rate limit, it takes a token for each job. First it makes letters of up to 500 jobs that
+--          wait behind a letter of their group, if the policy is `divert`.
 -- Called by: pipeline/claim/groups.rs, for the fetcher of a worker whose queue has a policy for groups.
 -- $1 text       queue
 -- $2 text[]     kinds that this worker handles; NULL: all
@@ -18,7 +19,7 @@
 --               lease, which follows no other job
 -- $12 integer   maximum crashes of a job; a suspect has a separate lease
 -- $13 text[]    kinds whose jobs run together in batches; they have no followers and follow no other job
--- Locks: the rows of the jobs it takes; rows locked by other sessions are skipped, and no other row takes their place,
+-- Locks: the letters of redriven jobs that it diverts; the rows of the jobs it takes; rows locked by other sessions are skipped, and no other row takes their place,
 --        because that would break the order. It waits for another claim that takes the same slot until that commits. A
 --        bucket that another session has locked is skipped with its group.
 -- Index relied on: jobs_waiting_by_group, one scan and at most two descents per group; the primary keys of group_slots
@@ -26,7 +27,7 @@
 --                  index look better.
 -- Rows: at least one. Each has the group after which the next walk starts (NULL: this one passed the last group and did
 --       not find enough jobs), how many groups of this one it passed until it had enough jobs (NULL: none gave a job),
---       the groups whose waiting jobs must be diverted (NULL: none), the microseconds until the first of these groups
+--       how many jobs it diverted (NULL: none had to be), the microseconds until the first of these groups
 --       without a token has one (NULL: none lacks one), those from the start of the statement within which a job with a
 --       token must start (NULL: no tokens), the jobs that may follow others with, in the same order, their slots (NULL:
 --       none), and the columns of claim.sql for one lease; these are NULL in a single row: no group has a job for this
@@ -228,6 +229,15 @@ fitting AS MATERIALIZED (
     FROM (SELECT p, sum(p.bytes) OVER (ORDER BY p.place) - p.bytes AS bytes_before FROM picked p) b
     WHERE b.bytes_before < $5 AND (SELECT sum(o.bytes) FROM picked o) > $5
 ),
+diverted AS MATERIALIZED (
+    SELECT redrive.divert($1, array_agg(w.key), 500) AS jobs
+    FROM walk w
+    WHERE (SELECT p.diverts FROM policy p) AND EXISTS (
+        SELECT FROM redrive.group_slots s
+        JOIN redrive.jobs_waiting j ON j.queue = $1 AND (j.meta).group_key = w.key AND j.id > s.job_id
+        WHERE s.queue = $1 AND s.group_key = w.key AND s.held_at IS NOT NULL)
+    HAVING count(*) > 0
+),
 total AS MATERIALIZED (
     SELECT count(*) AS jobs, count(*) < (SELECT count(*) FROM picked) OR count(*) >= $4 AS is_full,
            max(f.place) >> 21 AS walked, max(f.place) & 2097151 AS nth
@@ -236,7 +246,8 @@ total AS MATERIALIZED (
 locked AS MATERIALIZED (
     SELECT j.ctid AS tid
     FROM redrive.jobs_waiting j
-    WHERE j.ctid = ANY (ARRAY(SELECT f.tid FROM fitting f))
+    -- After the diversion, because letters are locked first.
+    WHERE j.ctid = ANY (ARRAY(SELECT f.tid FROM fitting f)) AND (SELECT count(*) FROM diverted) >= 0
     FOR UPDATE SKIP LOCKED
 ),
 -- Without a limit, the argument is NULL and the function is not called.
@@ -291,7 +302,7 @@ leased AS MATERIALIZED (
     WHERE r.tids IS NOT NULL
 )
 SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, (l.started).*,
-       statement_timestamp() AS claimed_at, n.walked_to, n.walked, n.diverting, n.token_in_us,
+       statement_timestamp() AS claimed_at, n.walked_to, n.walked, n.diverted, n.token_in_us,
        n.start_us, n.turn_ids, n.turn_slots
 FROM (
     SELECT CASE
@@ -304,14 +315,7 @@ FROM (
                        SELECT s.jobs FROM shares s WHERE s.place = t.walked))::integer)
                ELSE (SELECT w.key FROM walk w WHERE w.n >= $10::integer AND w.lap = 1)
            END AS walked_to, t.walked,
-           CASE WHEN (SELECT p.diverts FROM policy p) THEN (
-               SELECT array_agg(w.key)
-               FROM walk w
-               WHERE EXISTS (
-                   SELECT FROM redrive.group_slots s
-                   JOIN redrive.jobs_waiting j ON j.queue = $1 AND (j.meta).group_key = w.key AND j.id > s.job_id
-                   WHERE s.queue = $1 AND s.group_key = w.key AND s.held_at IS NOT NULL)
-           ) END AS diverting,
+           (SELECT d.jobs FROM diverted d) AS diverted,
            -- A token that another claim took from under this one may come back soon.
            least((SELECT min(o.wait_us) FROM rooms o),
                  (SELECT 20000 FROM charged c WHERE NOT c.is_granted LIMIT 1)) AS token_in_us,

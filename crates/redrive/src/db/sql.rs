@@ -203,7 +203,6 @@ functions {
     COUNT_LETTERS_BY = count_letters_by(jsonb, text, text);
     CHANGE_GROUP = change_group(bigint, text, text, text, text, text);
     DELETE_ARCHIVED = delete_archived(jsonb, bigint, text, text, bigint);
-    DIVERT = divert(text, [text], bigint);
     EDIT_LETTERS = edit_letters([bigint], [json], [integer], text, text, jsonb, text, bigint, integer);
     ERASABLE = erasable(jsonb);
     ERASE_BATCH = erase_batch(jsonb, bigint, text, text, bigint);

@@ -28,8 +28,6 @@ pub(crate) struct GroupLook {
     pub(super) after: Option<String>,
     /// How many groups to walk over.
     pub(super) window: usize,
-    /// The groups whose waiting jobs must become letters first.
-    pub(super) diverting: Vec<String>,
     /// How many jobs of a group to take before those of the next one.
     pub(super) in_a_row: usize,
 }
@@ -43,8 +41,8 @@ pub(crate) struct GroupPlace {
     pub(super) walked_to: Option<String>,
     /// How many groups of the walk it passed until it had enough jobs.
     pub(super) walked: usize,
-    /// The groups with jobs that wait behind a letter and must become letters.
-    pub(super) diverting: Vec<String>,
+    /// Whether it made letters of jobs behind a letter. There may be more.
+    pub(super) has_diverted: bool,
     /// When the first of the groups without a token may have one.
     pub(super) token_in: Option<Duration>,
 }
@@ -54,7 +52,7 @@ pub(crate) struct GroupPlace {
 pub(crate) struct GroupWalk {
     /// Where the next claim looks, at least.
     next: GroupLook,
-    /// Whether a job to claim or to divert was found since the walk last passed the first group.
+    /// Whether a job was claimed or diverted since the walk last passed the first group.
     has_found: bool,
     /// When a walk without a result may be continued at once.
     again_at: Option<Instant>,
@@ -78,7 +76,7 @@ impl GroupWalk {
     pub(crate) fn note(&mut self, now: Instant, took: Duration, jobs: usize, place: GroupPlace) {
         self.took = took;
         let is_under_way = self.next.after.is_some();
-        self.has_found = jobs > 0 || !place.diverting.is_empty() || is_under_way && self.has_found;
+        self.has_found = jobs > 0 || place.has_diverted || is_under_way && self.has_found;
         self.next.window = match (place.fill, &place.walked_to) {
             // Many groups are blocked or have few jobs.
             (Fill::Partial, Some(_)) => self.next.window * 2,
@@ -88,7 +86,7 @@ impl GroupWalk {
         let token_at = place.token_in.map(|wait| now + wait.max(GATHER));
         let before = self.token_at.filter(|_| is_under_way);
         self.token_at = before.into_iter().chain(token_at).min();
-        (self.next.after, self.next.diverting) = (place.walked_to, place.diverting);
+        self.next.after = place.walked_to;
         if !self.is_unfinished() {
             let again_at = self.token_at.into_iter().chain([now + WALK_EVERY]);
             self.again_at = again_at.min();
@@ -123,7 +121,7 @@ mod tests {
             fill: Fill::Partial,
             walked_to: walked_to.map(str::to_owned),
             walked: 100,
-            diverting: Vec::new(),
+            has_diverted: false,
             token_in: None,
         }
     }

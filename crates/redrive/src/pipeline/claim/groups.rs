@@ -14,13 +14,7 @@ use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::sync::{Instant, Row};
 
-/// The maximum number of waiting jobs that become letters before one claim.
-const MAX_DIVERTED: i64 = 500;
-
 /// Claims jobs that wait for their group. Returns where it ended, too. The parts of the request have no meaning here.
-///
-/// First, it makes letters of the jobs that the previous claim found behind a letter of their group. If that
-/// fails, nothing was claimed.
 pub(crate) fn claim_groups(
     session: &mut dyn Run,
     claim: &ClaimRequest,
@@ -28,15 +22,6 @@ pub(crate) fn claim_groups(
 ) -> Result<(Vec<ClaimedJob>, GroupPlace)> {
     let queue = &*claim.queue;
     let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
-    let mut is_diverted = true;
-    if !look.diverting.is_empty() {
-        let diverted = session.run(
-            &format!("divert jobs of queue `{queue}`"),
-            &sql::DIVERT,
-            &[&queue, &look.diverting, &MAX_DIVERTED],
-        )?;
-        is_diverted = diverted.iter().any(|row| row.get::<_, i64>(0) > 0);
-    }
     let sent_at = Instant::now();
     let doing = format!("claim jobs of the groups of queue `{queue}`");
     let rows = session.run(
@@ -62,9 +47,7 @@ pub(crate) fn claim_groups(
         Error::unavailable(format!("could not {doing}: the database returned no row"))
     })?;
     let walked: Option<i64> = first.get("walked");
-    let mut diverting: Vec<String> = first.get::<_, Option<_>>("diverting").unwrap_or_default();
-    // Another session has locked the letter. The next walk tries again.
-    diverting.retain(|key| is_diverted || !look.diverting.contains(key));
+    let diverted: Option<i64> = first.get("diverted");
     let token_in_us: Option<i64> = first.get("token_in_us");
     let leases = rows
         .iter()
@@ -74,7 +57,7 @@ pub(crate) fn claim_groups(
         fill: fill(claimed.iter(), claim.limit),
         walked_to: first.get("walked_to"),
         walked: walked.map_or(0, |groups| usize::try_from(groups).unwrap_or(0)),
-        diverting,
+        has_diverted: diverted.is_some_and(|jobs| jobs > 0),
         token_in: token_in_us.map(micros),
     };
     let mut claimed = in_turns(claimed, &slots(first));
