@@ -70,20 +70,14 @@ pub(crate) struct ClaimRequest {
     pub(crate) max_crashes: i32,
     /// Whether each group has a rate limit, so that a job with a group needs a token of this.
     pub(crate) limits_groups: bool,
-    /// The tokens that it takes. `None`: its jobs need none, except those of groups.
-    pub(crate) tokens: Option<WantedTokens>,
+    /// The kind whose limit has the tokens that it takes; empty: that of any kind without one. `None`: its jobs need
+    /// none, except those of groups.
+    pub(crate) limit_of: Option<Arc<str>>,
+    /// How many slots are free.
+    pub(crate) free: usize,
     pub(crate) scan: Scan,
     /// What the scan reads, in claim order.
     pub(crate) parts: Vec<Part>,
-}
-
-/// The tokens that a claim takes.
-#[derive(Clone, Debug)]
-pub(crate) struct WantedTokens {
-    /// The kind of the jobs; empty: any without a limit of its own.
-    pub(crate) kind: Arc<str>,
-    /// How many slots are free.
-    pub(crate) free: usize,
 }
 
 /// Returns how many crashes a job may have that runs beside one with this many.

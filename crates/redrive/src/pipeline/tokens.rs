@@ -27,7 +27,7 @@ pub(crate) fn claim_with_tokens(
     session: &mut Session,
     request: &ClaimRequest,
 ) -> Result<Result<ChargedJobs, Duration>> {
-    if request.tokens.is_none() && request.limits_groups {
+    if request.limit_of.is_none() && request.limits_groups {
         let doing = format!(
             "claim jobs of queue `{}` under a rate limit of each group",
             request.queue
@@ -57,10 +57,10 @@ fn with_tokens<T>(
     claim: impl Fn(&mut Session, &ClaimRequest) -> Result<T>,
     jobs: impl Fn(&mut T) -> &mut [ClaimedJob],
 ) -> Result<Result<T, Duration>> {
-    let Some(wanted) = &request.tokens else {
+    let Some(kind) = request.limit_of.as_deref() else {
         return claim(session, request).map(Ok);
     };
-    let (queue, kind) = (&*request.queue, &*wanted.kind);
+    let queue = &*request.queue;
     let doing = format!("claim jobs of queue `{queue}` under a rate limit");
     session.read_committed(&doing, "", |session| {
         let doing = "count the tokens of a rate limit";
@@ -73,7 +73,7 @@ fn with_tokens<T>(
         }
         let hold = hold.map(micros);
         let request = ClaimRequest {
-            limit: in_time(hold, request.limit, wanted.free).min(tokens),
+            limit: in_time(hold, request.limit, request.free).min(tokens),
             ..request.clone()
         };
         let mut answer = claim(session, &request)?;

@@ -91,7 +91,8 @@ pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Resul
             limit: 1,
             max_crashes: i32::MAX,
             limits_groups: false,
-            tokens: None,
+            limit_of: None,
+            free: 1,
             scan: Scan::Full,
             parts: between([]),
         };

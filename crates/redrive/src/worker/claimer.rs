@@ -10,7 +10,7 @@ use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
 use crate::pipeline::claim::mark::{Scan, between};
 use crate::pipeline::claim::measure::measure;
 use crate::pipeline::claim::turns::chunks;
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, WantedTokens, claim_one};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim_one};
 use crate::pipeline::tokens::{claim_groups_with_tokens, claim_with_tokens};
 use crate::sync::atomic::Ordering;
 use crate::sync::handout::Giver;
@@ -174,10 +174,6 @@ impl Claimer {
 
     /// A request for jobs of a source, from the start of the index.
     fn request_of(&self, source: &Source, limit: usize) -> ClaimRequest {
-        let free = self.state.slots.count;
-        let free = free.saturating_sub(self.state.in_flight());
-        let tokens = source.limit.clone();
-        let tokens = tokens.map(|kind| WantedTokens { kind, free });
         ClaimRequest {
             queue: self.state.config.queue.shared_name(),
             identity: self.state.identity.clone(),
@@ -188,7 +184,8 @@ impl Claimer {
             limit,
             max_crashes: self.max_crashes.min(self.state.max_crashes()),
             limits_groups: self.state.breakers.limits_groups(),
-            tokens,
+            limit_of: source.limit.clone(),
+            free: self.state.slots.count.saturating_sub(self.state.in_flight()),
             scan: Scan::Full,
             parts: between([]),
         }
