@@ -70,10 +70,8 @@ impl Claimer {
         let bytes = self.state.shared.ring.ready_bytes.load(Ordering::Relaxed);
         let wanted = source.search().wants_measure(Instant::now(), bytes);
         if let Some(ranks_above) = wanted {
-            let queue = self.state.config.queue.shared_name();
-            let measured = self.call("measure the queue", move |session| {
-                measure(session, &queue, ranks_above)
-            });
+            let call = measure(self.state.queue(), ranks_above);
+            let measured = self.call("measure the queue", call);
             let found = measured.as_ref().ok();
             source.search().measured(Instant::now(), found);
             measured?;

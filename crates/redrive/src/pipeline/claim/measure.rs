@@ -1,9 +1,8 @@
 //! Measures a queue before claims search it.
 
+use crate::db::ask::{Call, one};
 use crate::db::row::row;
-use crate::db::session::Session;
 use crate::db::sql;
-use crate::error::Result;
 
 row! {
     /// The size of a queue.
@@ -16,8 +15,8 @@ row! {
     }
 }
 
-/// Returns the size of the queue. Looks for ranks if it has more than this many bytes.
-pub(crate) fn measure(session: &mut Session, queue: &str, ranks_above: i64) -> Result<Measured> {
+/// Returns the call that measures the queue. It looks for ranks if there are more than this many bytes.
+pub(crate) fn measure(queue: &str, ranks_above: i64) -> Call<Measured> {
     let doing = format!("measure queue `{queue}`");
-    session.one(&doing, &sql::MEASURE_QUEUE, &[&queue, &ranks_above])
+    one(&doing, &sql::MEASURE_QUEUE, &[&queue, &ranks_above])
 }
