@@ -114,14 +114,15 @@ impl ClaimedJob {
     }
 }
 
-/// Returns whether claims took as many jobs as there was `room` for, or as many bytes as one may take.
-pub(crate) fn fill<'a>(claimed: impl Iterator<Item = &'a ClaimedJob>, room: usize) -> Fill {
-    let (mut jobs, mut bytes) = (0, 0);
-    for job in claimed {
-        jobs += 1;
-        // A stored payload has a header of at most four bytes.
-        bytes += job.payload.as_str().len() + 4;
-    }
+/// Returns whether claims took as many jobs as there was `room` for, or as many bytes of payload as one may take.
+pub(crate) fn fill(claimed: &[ClaimedJob], room: usize) -> Fill {
+    let bytes = claimed.iter().map(|job| job.payload.as_str().len());
+    fill_of(claimed.len(), bytes.sum(), room)
+}
+
+pub(crate) fn fill_of(jobs: usize, bytes: usize, room: usize) -> Fill {
+    // A stored payload has a header of at most four bytes.
+    let bytes = bytes + 4 * jobs;
     match i64::try_from(bytes) {
         Ok(bytes) if bytes < MAX_CLAIM_BYTES => Fill::of(jobs, room),
         Ok(_) | Err(_) => Fill::Full,

@@ -125,7 +125,7 @@ pub(crate) struct ChargedJobs {
 fn claim_charged(session: &mut Session, request: &ClaimRequest) -> Result<ChargedJobs> {
     let claimed = claim(session, request)?;
     let mut charged = ChargedJobs {
-        fill: fill(claimed.iter(), request.limit),
+        fill: fill(&claimed, request.limit),
         jobs: Vec::with_capacity(claimed.len()),
         put_off: Vec::new(),
         due_at: None,
@@ -168,12 +168,8 @@ fn claim_charged(session: &mut Session, request: &ClaimRequest) -> Result<Charge
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::job::job::JobMeta;
-    use crate::job::payload::Json;
-    use crate::pipeline::claim::LeaseId;
+    use crate::pipeline::claim::fill_of;
 
     #[test]
     fn a_claim_is_full_of_jobs_or_of_bytes() {
@@ -183,16 +179,7 @@ mod tests {
             (8, 1_000_000, Fill::Partial),
             (9, 1_000_000, Fill::Full),
         ] {
-            let job = || ClaimedJob {
-                lease: LeaseId(uuid::Uuid::nil()),
-                meta: Arc::new(JobMeta::of_a_sample()),
-                crashes: 0,
-                payload: Json::of("it", &"x".repeat(bytes)).expect("a payload"),
-                start_by: None,
-                follows: false,
-            };
-            let jobs: Vec<ClaimedJob> = (0..count).map(|_| job()).collect();
-            let filled = fill(jobs.iter(), 1000);
+            let filled = fill_of(count, count * bytes, 1000);
             assert_eq!(filled, expected, "{count} of {bytes} bytes");
         }
     }

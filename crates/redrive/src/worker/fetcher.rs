@@ -225,7 +225,7 @@ impl Fetcher {
             Err(error) => return self.pause_after_error(&error),
         };
         self.return_suspects(&mut claimed);
-        let found = fill(claimed.iter(), demand);
+        let found = fill(&claimed, demand);
         self.pause = PAUSE;
         let (now, jobs) = (Instant::now(), claimed.len());
         let notifications = self.state.notifications();

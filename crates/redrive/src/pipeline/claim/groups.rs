@@ -54,7 +54,7 @@ pub(crate) fn claim_groups(
         .filter(|row| row.get::<_, Option<Uuid>>("lease_id").is_some());
     let claimed = read(leases, &claim.queue)?;
     let place = GroupPlace {
-        fill: fill(claimed.iter(), claim.limit),
+        fill: fill(&claimed, claim.limit),
         walked_to: first.get("walked_to"),
         walked: walked.map_or(0, |groups| usize::try_from(groups).unwrap_or(0)),
         has_diverted: diverted.is_some_and(|jobs| jobs > 0),
