@@ -57,10 +57,8 @@ fn promotions_of_a_large_table_start_at_the_mark() {
         delay(&mut client, by);
     }
     assert_eq!(promote(&mut client, 1, 0), (1, true));
-    assert!(
-        is_marked_at(&mut client, "-599 seconds"),
-        "that of the last job"
-    );
+    // That of the last job.
+    assert!(is_marked_at(&mut client, "-599 seconds"));
     assert_eq!(promote(&mut client, 10, 0), (2, true));
     // The clock of the server was set back.
     mark(&mut client, "1 hour", "1 hour");

@@ -172,6 +172,8 @@ impl Claimer {
 
     /// A request for jobs of a source, from the start of the index.
     fn request_of(&self, source: &Source, limit: usize) -> ClaimRequest {
+        let free = self.state.slots.count;
+        let free = free.saturating_sub(self.state.in_flight());
         ClaimRequest {
             queue: self.state.config.queue.shared_name(),
             identity: self.state.identity.clone(),
@@ -183,7 +185,7 @@ impl Claimer {
             max_crashes: self.max_crashes.min(self.state.max_crashes()),
             limits_groups: self.state.breakers.limits_groups(),
             limit_of: source.limit.clone(),
-            free: self.state.slots.count.saturating_sub(self.state.in_flight()),
+            free,
             scan: Scan::Full,
             parts: between([]),
         }
