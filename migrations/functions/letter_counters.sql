@@ -136,11 +136,14 @@ BEGIN
 END
 $$;
 
--- Settles a job as done in its handler's transaction, which began at `began`. Returns false if the lease is lost. A
--- function keeps its plans on any connection; planning these statements costs more than running them.
+-- Settles a job as done in its handler's transaction, which began at `began`, so that the handler's writes and the end of
+-- the job commit or roll back together. Returns the id of the transaction; NULL: the lease, which holds only this job, is
+-- lost. A function keeps its plans on any connection; planning these statements costs more than running them.
+-- Locks: the lease row, the letter of a redriven job, its unique key and its slot, until the commit, which follows.
+-- Index: the primary keys of leases and dead_letters; unique_keys_by_job; group_slots_by_job.
 CREATE OR REPLACE FUNCTION redrive.settle_own(
     lease uuid, job bigint, generation integer, is_unique boolean, has_group boolean, began timestamptz,
-    keys text[], labels text[], buckets smallint[], counts bigint[], sums double precision[]) RETURNS boolean
+    keys text[], labels text[], buckets smallint[], counts bigint[], sums double precision[]) RETURNS text
     LANGUAGE plpgsql
     -- Pinned as on a worker's connection, because this may be a user's; see db/session.rs.
     SET enable_seqscan = off
@@ -155,7 +158,7 @@ BEGIN
     END IF;
     DELETE FROM redrive.leases l WHERE l.lease_id = settle_own.lease RETURNING l.queue INTO ended;
     IF NOT FOUND THEN
-        RETURN false;
+        RETURN NULL;
     END IF;
     INSERT INTO redrive.metric_deltas (queue, keys, labels, buckets, counts, sums)
     VALUES (ended, settle_own.keys, settle_own.labels, settle_own.buckets, settle_own.counts, settle_own.sums);
@@ -172,6 +175,6 @@ BEGIN
     IF settle_own.has_group THEN
         PERFORM redrive.free_slots(ARRAY[settle_own.job], '{}');
     END IF;
-    RETURN true;
+    RETURN pg_current_xact_id();
 END
 $$;

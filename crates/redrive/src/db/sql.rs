@@ -144,7 +144,6 @@ files {
     IDLE_QUEUES = "worker" / "idle_queues";
     OTHER_WORKERS = "worker" / "other_workers";
     BEGIN_OWN = "worker" / "begin_own";
-    SETTLE_OWN = "worker" / "settle_own";
     ASK_OWN = "worker" / "ask_own";
     END_TRANSACTIONS = "worker" / "end_transactions";
     LOCKED_LEASES = "worker" / "locked_leases";
@@ -185,6 +184,7 @@ functions {
     REMOVE_RATE_LIMIT = remove_rate_limit(text, text, boolean, text, text);
     RESUME_QUEUE = resume_queue(text, text, text);
     STORE_JOBS = store_jobs(text, [text], [json], [bigint], [smallint], [integer], [text], [jsonb], [text], [text], [bigint]);
+    SETTLE_OWN = settle_own(uuid, bigint, integer, boolean, boolean, timestamptz, [text], [text], [smallint], [bigint], [float8]);
     SET_POLICY = set_policy(text, jsonb, interval, text, text, integer, integer, float8, boolean, timestamptz, text, text);
     SET_RATE_LIMIT = set_rate_limit(text, integer, interval, integer, text, boolean, text, text);
     SET_RETENTION = set_retention(text, text, interval, text, text, text);

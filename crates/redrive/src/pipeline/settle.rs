@@ -4,7 +4,7 @@
 //! is a value, counted and never retried, not an error.
 
 use std::collections::HashSet;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -24,7 +24,6 @@ use crate::pipeline::judge::Verdict;
 use crate::pipeline::outcome::FailureCause;
 use crate::pipeline::settlement::Settlement;
 use crate::pipeline::tallies::Tallies;
-use crate::sync::Transaction;
 
 /// How many times a running job may be released with its attempt refunded.
 const MAX_REFUNDS: i32 = 10;
@@ -142,33 +141,6 @@ pub(crate) fn settle(
         .iter()
         .map(|row| (LeaseId(row.get("lease_id")), JobId::new(row.get("id"))))
         .collect())
-}
-
-/// Settles a job as done in its handler's transaction, which began at `began`. Returns the id of the transaction; `None`:
-/// the lease is lost.
-pub(crate) fn settle_own(
-    transaction: &mut Transaction<'_>,
-    settlement: &Settlement,
-    began: SystemTime,
-) -> Result<Option<String>, postgres::Error> {
-    let meta = &settlement.meta;
-    let counts = Tallies::of(std::slice::from_ref(settlement));
-    let parameters: [Parameter<'_>; 11] = [
-        &settlement.lease.0,
-        &meta.id.get(),
-        &meta.generation.cast_signed(),
-        &meta.is_unique,
-        &meta.group.is_some(),
-        &began,
-        &counts.keys,
-        &counts.labels,
-        &counts.buckets,
-        &counts.counts,
-        &counts.sums,
-    ];
-    let own = &sql::SETTLE_OWN;
-    let rows = transaction.query_typed(own.text, &own.typed(&parameters))?;
-    Ok(rows.first().map(|row| row.get("xid")))
 }
 
 /// Returns the call that releases the jobs of these leases of a worker, or of all, that were claimed at least `age` ago, and

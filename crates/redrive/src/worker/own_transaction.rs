@@ -7,13 +7,15 @@
 //! An error from a session that lives shows that the database is up, so the attempt failed. If the session ended, another
 //! session asks for the reason: the attempt also failed if the same server still runs, however the session ended.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use postgres::error::SqlState;
 
 use crate::db::database::Database;
-use crate::db::session::Session;
+use crate::db::run::Run as _;
+use crate::db::session::{Parameter, Session};
 use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::disposition::Disposition;
@@ -23,8 +25,8 @@ use crate::job::job::{JobId, OpenTransaction};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::outcome::{FailedBy, Outcome};
-use crate::pipeline::settle::settle_own;
 use crate::pipeline::settlement::Settlement;
+use crate::pipeline::tallies::Tallies;
 use crate::pipeline::{done_jobs, follow_up};
 use crate::sync::{Instant, Transaction};
 use crate::worker::handlers::{Call, Handler, JobEnd};
@@ -94,18 +96,24 @@ impl OwnAttempt<'_> {
     ) -> Result<(), Outcome> {
         let (started, running) = (Instant::now(), &self.run.first);
         let id = running.meta.id;
-        let error = |error| refusal("begin", id, error);
+        let could_not_begin = |why: &str| {
+            let message = format!("could not begin job {id} in its transaction: {why}");
+            Outcome::from(not_begun(&Error::unavailable(message)))
+        };
         let client = session.client();
         let begun = client.transaction().and_then(|mut transaction| {
             let rows = transaction.query_typed(sql::BEGIN_OWN.text, &[])?;
             Ok((transaction, rows))
         });
-        let (mut transaction, rows) = begun.map_err(|refused| not_begun(&error(refused)))?;
+        let (mut transaction, rows) = begun.map_err(|refused| {
+            let doing = format!("begin job {id} in its transaction");
+            not_begun(&Error::from_postgres(doing, refused))
+        })?;
         let row = rows
             .first()
             .filter(|row| !row.get::<_, bool>("is_read_only"));
         let Some(row) = row else {
-            return Err(could_not_begin(id, "the database is read-only"));
+            return Err(could_not_begin("the database is read-only"));
         };
         let began: SystemTime = row.get("began");
         self.server_started = Some(row.get("server_started"));
@@ -118,7 +126,7 @@ impl OwnAttempt<'_> {
         // The stop or the watchdog took the job while this thread waited for its session. After this, they end the
         // transaction.
         if self.run.is_taken() {
-            return Err(could_not_begin(id, "it came too late"));
+            return Err(could_not_begin("it came too late"));
         }
 
         let follow_ups = handler(&mut transaction)?;
@@ -173,68 +181,72 @@ pub(crate) fn settle_in_own(
     done: &Settlement,
     began: SystemTime,
 ) -> Result<Option<String>, Failure> {
-    let id = done.meta.id;
-    let refused = |error| not_settled(&refusal("settle", id, error));
+    let doing = format!("settle job {} in its transaction", done.meta.id);
+    settle(transaction, done, began, &doing).map_err(|error| {
+        // If another session, such as an operator's, changed or locked the rows meanwhile, the handler is not to blame.
+        let is_hindered = error.is_victim() || error.is_locked();
+        failure(&error, is_hindered || is_short(&error))
+    })
+}
+
+fn settle(
+    transaction: &mut Transaction<'_>,
+    done: &Settlement,
+    began: SystemTime,
+    doing: &str,
+) -> Result<Option<String>> {
     if done.may_wait() {
         // Another transaction may hold the key or the letter for longer than the deadline of the attempt.
         let set = transaction.batch_execute("SET LOCAL lock_timeout = '2s'");
-        set.map_err(refused)?;
+        set.map_err(|error| Error::from_postgres(doing, error))?;
     }
-    let Some(xid) = settle_own(transaction, done, began).map_err(refused)? else {
-        return Ok(None);
-    };
-    let doing = format!("record the end of job {id} in its transaction");
-    done_jobs::store(transaction, &doing, [done])
-        .and_then(|()| follow_up::store(transaction, &doing, &done.follow_ups))
-        .map_err(|error| not_settled(&error))?;
-    Ok(Some(xid))
-}
-
-fn refusal(what: &str, id: JobId, error: postgres::Error) -> Error {
-    Error::from_postgres(format!("{what} job {id} in its transaction"), error)
+    let (meta, counts) = (&done.meta, Tallies::of(slice::from_ref(done)));
+    let parameters: [Parameter<'_>; 11] = [
+        &done.lease.0,
+        &meta.id.get(),
+        &meta.generation.cast_signed(),
+        &meta.is_unique,
+        &meta.group.is_some(),
+        &began,
+        &counts.keys,
+        &counts.labels,
+        &counts.buckets,
+        &counts.counts,
+        &counts.sums,
+    ];
+    let rows = transaction.run(doing, &sql::SETTLE_OWN, &parameters)?;
+    let xid: Option<String> = rows.first().and_then(|row| row.get(0));
+    if xid.is_some() {
+        done_jobs::store(transaction, doing, [done])?;
+        follow_up::store(transaction, doing, &done.follow_ups)?;
+    }
+    Ok(xid)
 }
 
 /// The failure of an attempt whose transaction could not commit.
 pub(crate) fn not_committed(id: JobId, error: postgres::Error) -> Failure {
-    not_accepted(&refusal("commit", id, error))
-}
-
-fn could_not_begin(id: JobId, why: &str) -> Outcome {
-    let message = format!("could not begin job {id} in its transaction: {why}");
-    not_begun(&Error::unavailable(message)).into()
+    let doing = format!("commit job {id} in its transaction");
+    not_accepted(&Error::from_postgres(doing, error))
 }
 
 /// The failure of an attempt whose handler did not run.
 fn not_begun(error: &Error) -> Failure {
-    let disposition = match error.is_unavailable() {
-        true => Disposition::Interrupted,
-        false => Disposition::Retry,
-    };
-    failure(error, disposition)
-}
-
-/// The failure of an attempt whose end could not be written. If another session, such as an operator's, changed or
-/// locked the rows of redrive meanwhile, the handler is not to blame.
-fn not_settled(error: &Error) -> Failure {
-    match error.is_victim() || error.is_locked() {
-        true => failure(error, Disposition::Interrupted),
-        false => not_accepted(error),
-    }
+    failure(error, error.is_unavailable())
 }
 
 /// The failure of an attempt that the database did not accept.
 pub(crate) fn not_accepted(error: &Error) -> Failure {
-    let is_short = |state: &SqlState| matches!(state.code().get(..2), Some("53" | "58"));
-    let disposition = match error.sql_state().is_some_and(is_short) {
-        // The disk is full, for example.
-        true => Disposition::Interrupted,
-        false => Disposition::Retry,
-    };
-    failure(error, disposition)
+    failure(error, is_short(error))
+}
+
+/// Whether the server lacks something: the disk is full, for example.
+fn is_short(error: &Error) -> bool {
+    let state = error.sql_state().map(SqlState::code);
+    matches!(state.and_then(|code| code.get(..2)), Some("53" | "58"))
 }
 
 /// Describes an error by its SQLSTATE and its cause, so that different failures have different groups.
-fn failure(error: &Error, disposition: Disposition) -> Failure {
+fn failure(error: &Error, is_interrupted: bool) -> Failure {
     let state = error.sql_state().map(SqlState::code);
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
     let described = Failure::from(error.clone()).report;
@@ -245,5 +257,9 @@ fn failure(error: &Error, disposition: Disposition) -> Failure {
     };
     let message = format!("{error}{}", cause.unwrap_or_default());
     let report = ErrorReport::new(&class, message, described.detail.map(String::from));
+    let disposition = match is_interrupted {
+        true => Disposition::Interrupted,
+        false => Disposition::Retry,
+    };
     Failure::new(disposition, report)
 }
