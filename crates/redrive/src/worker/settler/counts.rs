@@ -43,13 +43,8 @@ pub(super) fn count<'a>(
         if !log::log_enabled!(level) {
             continue;
         }
-        let failure = || FailureKind {
-            outcome,
-            kind: Arc::clone(&meta.kind),
-            class: (settlement.report.as_ref())
-                .map(|it| it.class.clone())
-                .unwrap_or_default(),
-        };
+        let class = || settlement.report.as_ref().map(|it| it.class.clone());
+        let failure = || (outcome, Arc::clone(&meta.kind), class().unwrap_or_default());
         // Those for debugging have a line each.
         if level == Level::Debug || log.admit(failure(), now) {
             log_attempt(state, settlement);
@@ -105,9 +100,9 @@ fn log_attempt(state: &State, settlement: &Settlement) {
 
 /// Logs how many failures had no line.
 pub(super) fn log_suppressed(state: &State, suppressed: Vec<(FailureKind, u64)>) {
-    for (failure, more) in suppressed {
-        let (_, level, words) = line(&state.counts, failure.outcome);
-        let (kind, class) = (failure.kind, Printable(&failure.class));
+    for ((outcome, kind, class), more) in suppressed {
+        let (_, level, words) = line(&state.counts, outcome);
+        let class = Printable(&class);
         log::log!(
             level,
             "{state} kind={kind}: {more} more jobs {words}: {class}"

@@ -10,14 +10,8 @@ use crate::worker::observer::AttemptOutcome;
 /// How often a failure has a line.
 pub(super) const PER_LINE: Duration = Duration::from_secs(1);
 
-/// What the lines about a failure have in common.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct FailureKind {
-    /// What follows from the failure.
-    pub(super) outcome: AttemptOutcome,
-    pub(super) kind: Arc<str>,
-    pub(super) class: Box<str>,
-}
+/// What the lines about a failure have in common: what follows from it, the kind of the job and the class of the error.
+pub(super) type FailureKind = (AttemptOutcome, Arc<str>, Box<str>);
 
 /// The failures since the first of a second.
 #[derive(Debug, Default)]
@@ -58,11 +52,7 @@ mod tests {
     use super::*;
 
     fn dead(kind: &str, class: &str) -> FailureKind {
-        FailureKind {
-            outcome: AttemptOutcome::Dead,
-            kind: kind.into(),
-            class: class.into(),
-        }
+        (AttemptOutcome::Dead, kind.into(), class.into())
     }
 
     #[test]
