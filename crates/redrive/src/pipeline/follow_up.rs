@@ -85,42 +85,38 @@ pub(crate) fn settle_in(
     Ok(written)
 }
 
+/// Stores follow-ups, those of each queue in as few statements as their limits allow.
 pub(crate) fn store<'a>(
     session: &mut dyn Run,
     doing: &str,
     follow_ups: impl IntoIterator<Item = &'a FollowUp>,
 ) -> Result<()> {
-    for (queue, jobs) in in_statements(follow_ups) {
-        // A unique key that a live job holds is no error, as in an enqueue.
-        insert(queue, &jobs, |sql, values| session.run(doing, sql, values))?;
-    }
-    Ok(())
-}
-
-/// Splits follow-ups into statements, each for one queue. The queues are in the order of their
-/// names, so that two settles take unique keys in the same order.
-fn in_statements<'a>(
-    follow_ups: impl IntoIterator<Item = &'a FollowUp>,
-) -> Vec<(&'a str, Vec<&'a NewJob>)> {
+    // In the order of the names, so that two settles take unique keys in the same order.
     let mut by_queue: BTreeMap<&str, Vec<&NewJob>> = BTreeMap::new();
     for follow_up in follow_ups {
         let jobs = by_queue.entry(&follow_up.queue).or_default();
         jobs.push(&follow_up.job);
     }
-    let mut statements = Vec::new();
     for (queue, jobs) in by_queue {
-        let (mut some, mut bytes) = (Vec::new(), 0);
-        for job in jobs {
-            bytes += job.payload.as_str().len();
-            if some.len() == MAX_INSERTED_JOBS || bytes > MAX_STATEMENT_BYTES {
-                statements.push((queue, std::mem::take(&mut some)));
-                bytes = job.payload.as_str().len();
-            }
-            some.push(job);
+        let mut left = &jobs[..];
+        while !left.is_empty() {
+            let (some, others) = left.split_at(fitting(left));
+            // A unique key that a live job holds is no error, as in an enqueue.
+            insert(queue, some, |sql, values| session.run(doing, sql, values))?;
+            left = others;
         }
-        statements.push((queue, some));
     }
-    statements
+    Ok(())
+}
+
+/// Returns how many of these jobs one statement stores.
+fn fitting(jobs: &[&NewJob]) -> usize {
+    let mut bytes = 0;
+    let fitting = jobs.iter().take(MAX_INSERTED_JOBS).take_while(|job| {
+        bytes += job.payload.as_str().len();
+        bytes <= MAX_STATEMENT_BYTES
+    });
+    fitting.count().max(1)
 }
 
 #[cfg(test)]
@@ -128,32 +124,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn follow_ups_are_stored_by_queue_within_the_limits_of_a_statement() {
+    fn a_statement_stores_as_many_follow_ups_as_its_limits_allow() {
         let large = format!("\"{}\"", "x".repeat(1024 * 1024 - 2));
-        let follow_up = |&(queue, payload): &(&str, &str)| FollowUp {
-            queue: queue.into(),
-            job: NewJob::raw("k", payload).unwrap(),
-        };
-        for (added, expected) in [
-            (vec![], vec![]),
-            (
-                vec![("b", "1"), ("a", "2"), ("b", "3")],
-                vec![("a", 1), ("b", 2)],
-            ),
-            (vec![("q", "1"); MAX_INSERTED_JOBS], vec![("q", 1000)]),
-            (
-                vec![("q", "1"); MAX_INSERTED_JOBS + 1],
-                vec![("q", 1000), ("q", 1)],
-            ),
-            (vec![("q", &*large); 8], vec![("q", 8)]),
-            (vec![("q", &*large); 17], vec![("q", 8), ("q", 8), ("q", 1)]),
+        for (payload, jobs, expected) in [
+            ("1", MAX_INSERTED_JOBS, MAX_INSERTED_JOBS),
+            ("1", MAX_INSERTED_JOBS + 1, MAX_INSERTED_JOBS),
+            (&*large, 8, 8),
+            (&*large, 9, 8),
         ] {
-            let follow_ups: Vec<FollowUp> = added.iter().map(follow_up).collect();
-            let statements = in_statements(&follow_ups).into_iter();
-            let sizes: Vec<_> = statements
-                .map(|(queue, jobs)| (queue, jobs.len()))
-                .collect();
-            assert_eq!(sizes, expected);
+            let job = NewJob::raw("k", payload).unwrap();
+            assert_eq!(fitting(&vec![&job; jobs]), expected, "{jobs}");
         }
     }
 }
