@@ -94,9 +94,7 @@ impl Slots {
         }
         let others = self.users.iter();
         let others = others.filter(|other| !Arc::ptr_eq(other, user));
-        let rivals = Rivals::of(user.weight, others.map(|it| &**it));
-        let part = rivals.part(self.count, wanted, user.weight);
-        (part, rivals.batch(user.weight))
+        allowed(self.count, wanted, user.weight, others)
     }
 
     /// Whether queues of another weight could use more slots, so that a second claim would be unfair.
@@ -109,53 +107,35 @@ impl Slots {
 /// How much of what the slots want each of many queues may claim at least, so that claims of fast jobs stay large.
 const LEAST_PART: usize = 8;
 
-/// What the other queues of the same slots leave to one.
-struct Rivals {
-    /// Jobs of those that need no more.
-    used: usize,
-    /// The sum of the weights of this queue and of those that could use more slots.
-    weights: usize,
-    heaviest: usize,
-}
-
-impl Rivals {
-    fn of<'a>(weight: u32, others: impl Iterator<Item = &'a SlotUser>) -> Rivals {
-        let own = weight as usize;
-        let mut all = Rivals {
-            used: 0,
-            weights: own,
-            heaviest: own,
-        };
-        for other in others {
-            if other.is_hungry() {
-                all.weights += other.weight as usize;
-                all.heaviest = all.heaviest.max(other.weight as usize);
-            } else {
-                all.used += other.in_flight.load(Ordering::Relaxed);
-            }
+/// Returns how many of the `wanted` jobs a queue may hold: its share by weight of the slots that the others leave; and how
+/// many one claim may take, by weight too, because slots that wait for jobs do not tell the queues apart.
+fn allowed<'a>(
+    slots: usize,
+    wanted: usize,
+    weight: u32,
+    others: impl Iterator<Item = &'a Arc<SlotUser>>,
+) -> (usize, usize) {
+    let own = weight as usize;
+    // The jobs of those that need no more, and the weights of this queue and of those that could use more slots.
+    let (mut used, mut weights, mut heaviest) = (0, own, own);
+    for other in others {
+        if other.is_hungry() {
+            weights += other.weight as usize;
+            heaviest = heaviest.max(other.weight as usize);
+        } else {
+            used += other.in_flight.load(Ordering::Relaxed);
         }
-        all
     }
-
-    /// Returns how many of the `wanted` jobs the queue may hold: its share by weight of the slots that are left.
-    fn part(&self, slots: usize, wanted: usize, weight: u32) -> usize {
-        let share = |of: usize, weights: usize| (of * weight as usize).div_ceil(weights);
-        let left = wanted * slots.saturating_sub(self.used) / slots.max(1);
-        let least = match wanted {
-            // Two claims of jobs that take a few microseconds.
-            wanted if wanted > 4 * MAX_BATCH => 2 * MAX_BATCH,
-            wanted if wanted >= LEAST_PART * slots => wanted / LEAST_PART,
-            _ => 0,
-        };
-        let least = share(least, self.heaviest);
-        share(left, self.weights).max(least).max(1)
-    }
-
-    /// Returns how many jobs one claim may take, by weight too, because slots that wait for jobs do not tell the queues
-    /// apart.
-    fn batch(&self, weight: u32) -> usize {
-        (MAX_BATCH * weight as usize).div_ceil(self.heaviest)
-    }
+    let share = |of: usize, weights: usize| (of * own).div_ceil(weights);
+    let left = wanted * slots.saturating_sub(used) / slots.max(1);
+    let least = match wanted {
+        // Two claims of jobs that take a few microseconds.
+        wanted if wanted > 4 * MAX_BATCH => 2 * MAX_BATCH,
+        wanted if wanted >= LEAST_PART * slots => wanted / LEAST_PART,
+        _ => 0,
+    };
+    let part = share(left, weights).max(share(least, heaviest)).max(1);
+    (part, share(MAX_BATCH, heaviest))
 }
 
 #[cfg(test)]
@@ -169,46 +149,40 @@ mod tests {
         user
     }
 
-    fn rivals(weight: u32, others: &[Arc<SlotUser>]) -> Rivals {
-        Rivals::of(weight, others.iter().map(|it| &**it))
-    }
-
     #[test]
     fn queues_share_slots_by_weight_while_both_have_jobs() {
         for (wanted, weight, others, expected) in [
+            (8, 1, vec![], (8, MAX_BATCH)),
             // Slow jobs.
-            (8, 1, vec![other(1, 0, false)], 8),
-            (8, 1, vec![other(1, 4, true)], 4),
-            (8, 3, vec![other(1, 2, true)], 6),
-            (8, 1, vec![other(3, 6, true)], 2),
+            (8, 1, vec![other(1, 0, false)], (8, MAX_BATCH)),
+            (8, 1, vec![other(1, 4, true)], (4, MAX_BATCH)),
+            (8, 3, vec![other(1, 2, true)], (6, MAX_BATCH)),
+            (8, 1, vec![other(3, 6, true)], (2, 334)),
             // What others use that need no more.
-            (8, 1, vec![other(1, 3, false)], 5),
-            (8, 1, vec![other(1, 8, false)], 1),
-            (8, 1, vec![other(1, 2, false), other(2, 4, true)], 2),
+            (8, 1, vec![other(1, 3, false)], (5, MAX_BATCH)),
+            (8, 1, vec![other(1, 8, false)], (1, MAX_BATCH)),
+            (8, 1, vec![other(1, 2, false), other(2, 4, true)], (2, 500)),
             // More queues than slots.
-            (8, 1, vec![other(1, 1, true); 99], 1),
+            (8, 1, vec![other(1, 1, true); 99], (1, MAX_BATCH)),
+            (8, 1, vec![other(1000, 9, true)], (1, 1)),
             // Fast jobs.
-            (408, 1, vec![other(3, 300, true)], 102),
-            (4008, 1, vec![other(1, 500, true); 99], 2 * MAX_BATCH),
-            (4000, 1, vec![other(1, 500, true); 99], 500),
-            (4008, 1, vec![other(10, 500, true), other(1, 50, true)], 334),
+            (408, 1, vec![other(3, 300, true)], (102, 334)),
+            (
+                4008,
+                1,
+                vec![other(1, 500, true); 99],
+                (2 * MAX_BATCH, MAX_BATCH),
+            ),
+            (4000, 1, vec![other(1, 500, true); 99], (500, MAX_BATCH)),
+            (
+                4008,
+                1,
+                vec![other(10, 500, true), other(1, 50, true)],
+                (334, 100),
+            ),
         ] {
-            let given = rivals(weight, &others).part(8, wanted, weight);
+            let given = allowed(8, wanted, weight, others.iter());
             assert_eq!(given, expected, "{wanted} {weight} {others:?}");
-        }
-    }
-
-    #[test]
-    fn claims_are_as_large_as_the_weights_say() {
-        for (weight, others, expected) in [
-            (1, vec![], MAX_BATCH),
-            (1, vec![other(3, 9, false)], MAX_BATCH),
-            (1, vec![other(3, 9, true)], 334),
-            (3, vec![other(1, 9, true), other(2, 9, true)], MAX_BATCH),
-            (1, vec![other(1000, 9, true)], 1),
-        ] {
-            let batch = rivals(weight, &others).batch(weight);
-            assert_eq!(batch, expected, "{weight} {others:?}");
         }
     }
 }
