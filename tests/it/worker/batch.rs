@@ -140,3 +140,33 @@ fn follow_ups_and_checkpoints_belong_to_single_jobs_of_a_batch() {
     let seen: Vec<_> = seen.try_iter().collect();
     assert_eq!(seen, [(1, 1, None), (2, 1, None), (2, 2, Some(20))]);
 }
+
+#[test]
+fn jobs_of_a_batch_that_expired_make_no_run_look_fast() {
+    let (test, queue, mut client) = TestDatabase::with_session();
+    let (slow, next) = (Gate::new(), Gate::new());
+    let options = BatchOptions::new(100).linger(LONG);
+    let builder = worker(&queue).hold_for(LONG);
+    let builder = builder.handle_batch(options, |_: &Batch<Order>| Ok(()));
+    let builder = builder.handle(next.passing::<Finish>());
+    let worker = builder.handle(slow.handler()).started();
+    queue.enqueue(&Hold {}).unwrap();
+    slow.wait_for(1);
+    // While it runs, the worker claims none of these.
+    let mut orders = vec![new_order(1).expires_in(Duration::from_mins(1)); 99];
+    orders.push(new_order(2));
+    queue.enqueue_jobs(&orders).unwrap();
+    test.sql("UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '1 hour'");
+    let begun = Instant::now();
+    wait_until("a slow run", SOON, || {
+        begun.elapsed() >= Duration::from_secs(1)
+    });
+    slow.open();
+    ended(&worker, 2, 99);
+    queue.enqueue_many(&[Finish {}; 600]).unwrap();
+    next.wait_for(1);
+    let leased: i64 = client.ask("SELECT sum(job_count) FROM redrive.leases", &[]);
+    assert!(leased <= 100, "as for a free slot or a batch: {leased}");
+    next.open();
+    finish(&queue, worker);
+}
