@@ -50,3 +50,15 @@ fn existing_letters_their_versions_and_groups_are_redacted() {
     assert_eq!(redactions.preview(&LetterFilter::new()).unwrap(), 0);
     test.fails(1, "redact apply --yes");
 }
+
+#[test]
+fn a_newer_rule_redacts_the_bytes_of_a_captured_letter_that_dies() {
+    let (test, queue) = TestDatabase::with_orders();
+    let (db, mut client) = (queue.database(), test.client());
+    let bytes = serde_json::to_vec(&charge()).unwrap();
+    db.captures(&ForeignFailure::new("kafka", "1", "orders", "charge", bytes));
+    db.redrives(&LetterFilter::new());
+    cards(db);
+    die(&queue, || Failure::reject("no"));
+    assert_eq!(found(&mut client), 0);
+}
