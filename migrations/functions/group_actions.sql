@@ -109,8 +109,6 @@ BEGIN
             left(add_group_rule.person, 200), left(add_group_rule.reason, 1024))
     RETURNING r.id INTO added;
     UPDATE redrive.group_rules r SET into_id = target WHERE r.into_id = add_group_rule.group_id AND target IS NOT NULL;
-    -- A later letter of the same statement looks again; see `complete_letter`.
-    PERFORM set_config('redrive.looked', '', true);
     PERFORM redrive.record_act(
         CASE WHEN add_group_rule.into_id IS NULL THEN 'split_group' ELSE 'merge_group' END,
         add_group_rule.person, add_group_rule.reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(

@@ -19,8 +19,6 @@ BEGIN
     FOREACH pattern IN ARRAY NEW.patterns LOOP
         PERFORM redrive.check_pattern(pattern);
     END LOOP;
-    -- A later letter of the same statement looks again; see `complete_letter`.
-    PERFORM set_config('redrive.looked', '', true);
     RETURN NEW;
 END
 $$;
