@@ -1,10 +1,8 @@
 //! Breakers: stop claiming jobs whose dependency is down.
 //!
-//! A breaker is a row shared by all processes. A worker opens it after several outages in a row;
-//! the affected jobs stay ready and lose no attempt. After a wait, exactly one process may run one
-//! job as a *probe*. If the probe meets no outage, the breaker closes; otherwise the wait doubles,
-//! up to [one minute](MAX_PROBE_WAIT). Fetchers learn of a change a moment late, which is harmless
-//! because an outage costs no attempt.
+//! A breaker is a row shared by all processes. After a wait, exactly one of them may run one job as a
+//! *probe*, which closes the breaker or doubles the wait. Fetchers learn of a change a moment late, which
+//! is harmless because an outage costs no attempt.
 
 use std::time::{Duration, SystemTime};
 
@@ -95,10 +93,8 @@ impl Admin<'_> {
     /// After `lasting`, a probe decides whether it closes. With `None` it stays open until
     /// [`close_breaker`](Admin::close_breaker). Running jobs continue.
     ///
-    /// `name` is a dependency, for the kinds registered with it
-    /// ([`HandlerOptions::dependency`](crate::HandlerOptions::dependency)); or `queue:` and a queue.
-    /// To pause a queue until it is resumed, without a probe, use
-    /// [`Queue::pause`](crate::Queue::pause).
+    /// `name` is a [dependency](crate::HandlerOptions::dependency), or `queue:` and a queue. To pause a queue
+    /// without a probe, use [`Queue::pause`](crate::Queue::pause).
     ///
     /// ```
     /// # use redrive::Operator;

@@ -1,7 +1,4 @@
-//! Pauses: an operator stops the jobs of a queue from starting.
-//!
-//! A pause is a row that all processes share. Workers read it together with the breakers, but it is
-//! no outage: nothing is counted or probed, and it ends only at its time or by a resume.
+//! Pauses: an operator stops the jobs of a queue from starting. Workers read them together with the breakers.
 
 use std::time::{Duration, SystemTime};
 

@@ -9,10 +9,9 @@ use crate::job::name;
 use crate::job::payload::Payload;
 use crate::pipeline::coalesce::Coalescer;
 
-/// A queue of a database. A clone is cheap, and enqueues through clones share statements when they wait
-/// at the same moment.
+/// A queue of a database, which exists while it holds jobs or letters: you need not create it.
 ///
-/// You need not create a queue: it exists while it holds jobs or letters.
+/// A clone is cheap, and enqueues through clones share statements when they wait at the same moment.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

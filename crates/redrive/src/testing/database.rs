@@ -21,12 +21,11 @@ static STARTED: Mutex<Option<Server>> = Mutex::new(None);
 /// A new PostgreSQL database with the schema of redrive, for one test, which is dropped at its end.
 ///
 /// The first one starts a PostgreSQL server, in about two seconds; all others of the process share it, in about a tenth
-/// of a second each. The server ends with the process, also after a panic or a kill. It has no port, only a
-/// socket in a temporary folder that no other user can enter, and it skips what protects data from crashes.
+/// of a second each. The server ends with the process, also after a kill. It has only a socket, in a temporary folder that
+/// no other user can enter, and skips what protects data from crashes. As root, it runs as `postgres` or `nobody`.
 ///
 /// Its programs come from the folder in the variable `REDRIVE_POSTGRES_BIN`, or from `PATH` or `/usr/lib/postgresql`.
-/// If the tests run as root, which PostgreSQL refuses, it runs as the user `postgres` or `nobody`. If
-/// `REDRIVE_TEST_DATABASE_URL` has the URL of a role that may create databases, its server is used instead.
+/// If `REDRIVE_TEST_DATABASE_URL` has the URL of a role that may create databases, its server is used instead.
 ///
 /// ```
 /// use redrive::testing::TestDatabase;

@@ -23,18 +23,16 @@ use crate::worker::handlers::{Handler, HandlerOptions, in_transaction, single};
 ///
 /// # Transactions
 ///
-/// What the handler writes with `postgres::Transaction` and the completion commit together or roll back together, so
+/// What the handler writes with `postgres::Transaction` and the completion, which follows, commit together or not at all, so
 /// effects in this database happen exactly once. Each of these jobs has its own lease and uses a pooled connection
 /// while it runs. A queue with such handlers has no more slots than the pool has connections for, beside the
-/// [five](crate::limits::WORKER_CONNECTIONS) of the worker and one for other calls, but at least one. An attempt that gets
-/// no connection is not charged. If the handler outlasts its deadline or the grace period of [`Worker::stop`](crate::Worker::stop),
-/// the server rolls its transaction back. Use `SET LOCAL`: a setting without LOCAL stays on the connection, for the next
-/// job.
+/// [five](crate::limits::WORKER_CONNECTIONS) of the worker and one for other calls, but at least one. If the handler
+/// outlasts its deadline or the grace period of [`Worker::stop`](crate::Worker::stop), the server rolls its transaction
+/// back. Use `SET LOCAL`: a setting without LOCAL stays on the connection, for the next job.
 ///
-/// The job is completed after the handler has returned. An attempt that cannot commit failed, for example because the
-/// handler ignored the error of a statement, ended the transaction, made it read-only or violated a deferred
-/// constraint, or because the server ended its session. Only an outage of the database is not charged, ten times for
-/// each job at most.
+/// An attempt that cannot commit failed, for example because the handler ignored the error of a statement, ended the
+/// transaction, made it read-only or violated a deferred constraint. One that gets no connection is not charged, nor,
+/// ten times for each job at most, an outage of the database.
 ///
 /// ```
 /// use redrive::{Failure, Handlers, Job, Payload};

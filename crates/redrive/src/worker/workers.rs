@@ -46,7 +46,7 @@ use crate::worker::registry::Handlers;
 /// ```
 ///
 /// Each queue has its own slots, so one whose jobs hang delays no other. All share the other threads and the
-/// [connections](crate::limits::WORKER_CONNECTIONS) of one worker: they stop and fail together.
+/// [connections](crate::limits::WORKER_CONNECTIONS) of one worker.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Workers;
