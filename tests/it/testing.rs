@@ -2,8 +2,8 @@
 
 mod database;
 
-use redrive::testing::{Decision, Ran, drain_in, enqueued, run_next, travel};
-use redrive::worker::AttemptOutcome;
+use redrive::testing::{Decision, drain_in, enqueued, run_next, travel};
+use redrive::worker::{Attempt, AttemptOutcome};
 use redrive::{Outage, Rejection};
 use redrive_tests::prelude::*;
 
@@ -89,12 +89,12 @@ fn a_sample_shows_what_its_handler_decided_and_added() {
     assert_eq!(job.follow_ups().len(), 2, "they stay");
 }
 
-fn outcomes(ran: &[Ran]) -> Vec<AttemptOutcome> {
+fn outcomes(ran: &[Attempt]) -> Vec<AttemptOutcome> {
     ran.iter().map(|ran| ran.outcome).collect()
 }
 
-fn ends(ran: &[Ran]) -> Vec<(&str, u32, AttemptOutcome)> {
-    let ends = ran.iter().map(|ran| (&*ran.kind, ran.attempt, ran.outcome));
+fn ends(ran: &[Attempt]) -> Vec<(&str, u32, AttemptOutcome)> {
+    let ends = ran.iter().map(|ran| (&*ran.kind, ran.number, ran.outcome));
     ends.collect()
 }
 

@@ -71,7 +71,7 @@ pub use crate::job::follow_up::FollowUp;
 pub use crate::job::sample::Sample;
 #[cfg(unix)]
 pub use database::TestDatabase;
-pub use run::{Ran, drain_in, run_next, travel};
+pub use run::{drain_in, run_next, travel};
 
 /// A live job, as [`enqueued`] returns it.
 #[derive(Clone, Debug)]
@@ -99,17 +99,15 @@ pub fn enqueued<P: Payload>(client: &mut impl GenericClient) -> Result<Vec<Enque
             Error::from_postgres(format!("list the jobs of kind `{}`", P::KIND), error)
         })?;
     let jobs: Vec<LiveJob> = read_all(&rows)?;
+    let typed = |job: LiveJob| {
+        let version = Headers(job.headers.clone()).payload_version();
+        let payload = read(job.payload.get(), version).map_err(|failure| {
+            let (id, expected) = (job.id, std::any::type_name::<P>());
+            Error::invalid(format!(
+                "the payload of job {id} is no {expected}: {failure}"
+            ))
+        })?;
+        Ok(EnqueuedJob { payload, job })
+    };
     jobs.into_iter().map(typed).collect()
-}
-
-fn typed<P: Payload>(job: LiveJob) -> Result<EnqueuedJob<P>> {
-    let version = Headers(job.headers.clone()).payload_version();
-    let payload = read(job.payload.get(), version).map_err(|failure| {
-        let expected = std::any::type_name::<P>();
-        Error::invalid(format!(
-            "the payload of job {} is no {expected}: {failure}",
-            job.id
-        ))
-    })?;
-    Ok(EnqueuedJob { payload, job })
 }

@@ -34,11 +34,11 @@ fn a_hook_sees_the_outcome_and_the_error_of_every_attempt() {
     type Seen = (String, AttemptOutcome, Option<String>, bool);
     let (_test, queue) = TestDatabase::with_orders();
     let (tell, seen) = mpsc::channel();
-    let hook = move |attempt: &Attempt<'_>| {
-        let error = attempt.error;
+    let hook = move |attempt: &Attempt| {
+        let error = attempt.error();
         let is_parse = matches!(error, Some(error) if error.is::<ParseIntError>());
-        let message = attempt.error_message.map(str::to_owned);
-        let one = (attempt.kind.to_owned(), attempt.outcome, message, is_parse);
+        let message = attempt.error_message.clone();
+        let one = (attempt.kind.clone(), attempt.outcome, message, is_parse);
         tell.send(one).unwrap();
     };
     queue.enqueue_many(&Order::up_to(6)).unwrap();

@@ -11,7 +11,7 @@ use crate::db::run::Run as _;
 use crate::db::sql::{self, Parameter};
 use crate::error::{Error, Result};
 use crate::job::backoff::Backoff;
-use crate::job::job::{JobId, Signal};
+use crate::job::job::Signal;
 use crate::job::milliseconds::milliseconds;
 use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::groups::claim_groups;
@@ -23,9 +23,8 @@ use crate::pipeline::outcome::{FailedBy, Outcome};
 use crate::pipeline::settle::Repeat;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
-use crate::worker::AttemptOutcome;
 use crate::worker::handlers::{Call, JobEnd};
-use crate::worker::observer::of_verdict;
+use crate::worker::observer::Attempt;
 use crate::worker::own_transaction::{not_committed, settle_in_own};
 use crate::worker::registry::Handlers;
 use crate::worker::slot::expired;
@@ -33,41 +32,19 @@ use crate::worker::slot::expired;
 /// The attempts after which [`drain_in`] gives up: handlers that enqueue each other's jobs never end.
 const MAX_ATTEMPTS: usize = 1_000;
 
-/// An attempt, as [`run_next`] returns it.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Ran {
-    /// The id of the job.
-    pub id: JobId,
-    /// The queue.
-    pub queue: String,
-    /// The kind.
-    pub kind: String,
-    /// The number of the attempt, from 1.
-    pub attempt: u32,
-    /// What follows.
-    pub outcome: AttemptOutcome,
-    /// The class of the error. `None`: there was none.
-    pub error_class: Option<String>,
-    /// The message of the error.
-    pub error_message: Option<String>,
-}
-
 /// Runs the next job that one of these handlers runs, of any queue, in a transaction.
 ///
-/// The job is claimed, run, judged and settled as by a worker: a retry is delayed, a death is a letter,
-/// follow-ups are stored, groups take turns. All of it is part of the transaction, so a rollback leaves
-/// nothing. A handler in a transaction runs in a savepoint of this one, so what it sets with `SET LOCAL`
-/// lasts until the end of the transaction if it succeeds. Jobs that other transactions have locked are
-/// passed over. A batch handler gets each job alone. Deadlines, breakers, pauses and the rate limits of
-/// queues do not apply.
+/// The job is claimed, run, judged and settled as by a worker, and a rollback leaves nothing of it. A handler
+/// in a transaction runs in a savepoint of this one, so what it sets with `SET LOCAL` lasts until the end of
+/// the transaction if it succeeds. Jobs that other transactions have locked are passed over. A batch handler
+/// gets each job alone. Deadlines, breakers, pauses and the rate limits of queues do not apply.
 ///
 /// Returns `None` if no job is ready. A delayed job becomes ready when it is due; see [`travel`].
 ///
 /// # Errors
 /// *Invalid* if two handlers have the same kind. Otherwise if the database rejects a statement; the
 /// transaction is then aborted.
-pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Result<Option<Ran>> {
+pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Result<Option<Attempt>> {
     if let Some(problem) = &handlers.problem {
         return Err(Error::invalid(problem.clone()));
     }
@@ -110,9 +87,8 @@ pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Resul
 /// Runs jobs as [`run_next`] does until none is ready, and returns the attempts in order.
 ///
 /// # Errors
-/// As [`run_next`]; *invalid* after 1,000 attempts, because handlers that enqueue each other's jobs
-/// never end.
-pub fn drain_in(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Result<Vec<Ran>> {
+/// As [`run_next`]; *invalid* after 1,000 attempts.
+pub fn drain_in(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Result<Vec<Attempt>> {
     let mut all = Vec::new();
     while let Some(ran) = run_next(transaction, handlers)? {
         all.push(ran);
@@ -164,7 +140,7 @@ fn run(
     handlers: &Handlers,
     identity: &WorkerIdentity,
     claimed: ClaimedJob,
-) -> Result<Ran> {
+) -> Result<Attempt> {
     let (lease, meta) = (claimed.lease, Arc::clone(&claimed.meta));
     let Some(handler) = handlers.of(&meta.kind) else {
         return Err(Error::invalid(format!(
@@ -188,28 +164,20 @@ fn run(
             in_savepoint(transaction, run, done)?.map(Err)
         }
     };
-    let settled = match end {
-        None => done(),
+    match end {
+        None => Ok(Attempt::of(&done(), None)),
         Some(end) => {
+            let error = end.as_ref().err();
+            let error = error.and_then(|outcome| outcome.failure.error.clone());
             let backoff = Backoff::default();
             let at = JudgeContext::of(&meta, options.backoff_or(&backoff), 0.5);
             let end = end.map_err(|outcome| options.ruled(outcome, false));
             let judged = done().judged(end, &at, || signal.checkpoints.unstored());
             let all = slice::from_ref(&judged);
             settle_in(transaction, identity, all, Repeat::First)?;
-            judged
+            Ok(Attempt::of(&judged, error))
         }
-    };
-    let report = settled.report.as_ref();
-    Ok(Ran {
-        id: meta.id,
-        queue: meta.queue.to_string(),
-        kind: meta.kind.to_string(),
-        attempt: meta.attempt,
-        outcome: of_verdict(settled.verdict).0,
-        error_class: report.map(|report| report.class.to_string()),
-        error_message: report.map(|report| report.message.clone()),
-    })
+    }
 }
 
 /// Runs a handler that expects a transaction in a savepoint, and settles its job there. A failure, which it returns, leaves

@@ -165,7 +165,7 @@ impl WorkerBuilder {
         /// handler ran on. Keep it short: the slot waits for it. A panic in it is logged and harms nothing.
         ///
         /// The [guide](crate::_guide::monitoring) has an example.
-        pub fn on_attempt(self, hook: impl Fn(&Attempt<'_>) + Send + Sync + 'static) =>
+        pub fn on_attempt(self, hook: impl Fn(&Attempt) + Send + Sync + 'static) =>
             self.config.hooks.observer = Some(Arc::new(hook));
 
         /// Sets how many consecutive outages ([`Failure::outage`]) open a breaker.

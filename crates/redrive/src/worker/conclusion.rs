@@ -8,7 +8,7 @@ use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::worker::breaker_state::{AttemptEnd, BreakerReport};
 use crate::worker::handlers::JobEnd;
-use crate::worker::observer;
+use crate::worker::observer::{self, Attempt};
 use crate::worker::slot_state::{Run, RunningJob};
 use crate::worker::state::State;
 
@@ -51,9 +51,7 @@ pub(crate) fn conclude(
     let counts = matches!(settlement.verdict, Verdict::Dead(cause) if counts_as_flood(cause));
     let flooded = counts.then(|| breakers.note_letter(now)).flatten();
     if let Some(observer) = &state.config.hooks.observer {
-        let error = error.as_deref().map(|error| &**error);
-        let (verdict, report) = (settlement.verdict, settlement.report.as_ref());
-        observer::tell(observer, running, verdict, report, ran, error);
+        observer::tell(observer, &Attempt::of(&settlement, error));
     }
     (settlement, reports.into_iter().chain(flooded).collect())
 }

@@ -1,26 +1,26 @@
 //! Observers: hooks of the program that see the end of every attempt.
 
 use std::error::Error as StdError;
-use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::job::caught::caught;
-use crate::job::error_report::ErrorReport;
+use crate::job::caught::{ErrorValue, caught};
 use crate::job::job::JobId;
 use crate::pipeline::judge::Verdict;
-use crate::worker::slot_state::RunningJob;
+use crate::pipeline::settlement::Settlement;
 
-/// The end of an attempt, as [`WorkerBuilder::on_attempt`](crate::WorkerBuilder::on_attempt) sees it.
-#[derive(Clone, Copy)]
+/// The end of an attempt, as [`WorkerBuilder::on_attempt`](crate::WorkerBuilder::on_attempt) sees it and the
+/// [test kit](crate::testing::run_next) returns it.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Attempt<'a> {
+pub struct Attempt {
     /// The id of the job.
     pub id: JobId,
     /// The queue.
-    pub queue: &'a str,
+    pub queue: String,
     /// The kind.
-    pub kind: &'a str,
+    pub kind: String,
     /// The number of the attempt, from 1.
     pub number: u32,
     /// How long the handler ran. Of a batch, the share of the job.
@@ -28,11 +28,32 @@ pub struct Attempt<'a> {
     /// What follows.
     pub outcome: AttemptOutcome,
     /// The class of the error, after the [redaction hook](crate::WorkerBuilder::redact).
-    pub error_class: Option<&'a str>,
+    pub error_class: Option<String>,
     /// The message of the error, after the redaction hook.
-    pub error_message: Option<&'a str>,
-    /// The error that the handler returned, as it is. `None`: it returned none, or a text.
-    pub error: Option<&'a (dyn StdError + Send + Sync + 'static)>,
+    pub error_message: Option<String>,
+    error: Option<Arc<ErrorValue>>,
+}
+
+impl Attempt {
+    pub(crate) fn of(settled: &Settlement, error: Option<Arc<ErrorValue>>) -> Attempt {
+        let (meta, report) = (&settled.meta, settled.report.as_ref());
+        Attempt {
+            id: meta.id,
+            queue: meta.queue.to_string(),
+            kind: meta.kind.to_string(),
+            number: meta.attempt,
+            duration: settled.run_time,
+            outcome: of_verdict(settled.verdict).0,
+            error_class: report.map(|report| report.class.to_string()),
+            error_message: report.map(|report| report.message.clone()),
+            error,
+        }
+    }
+
+    /// Returns the error that the handler returned, as it is. `None`: it returned none, or a text.
+    pub fn error(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
+        self.error.as_deref().map(Deref::deref)
+    }
 }
 
 /// What follows from an attempt.
@@ -67,40 +88,11 @@ pub(crate) fn of_verdict(verdict: Verdict) -> (AttemptOutcome, Option<Duration>)
 }
 
 /// A hook of the program.
-pub(crate) type Observer = Arc<dyn Fn(&Attempt<'_>) + Send + Sync>;
+pub(crate) type Observer = Arc<dyn Fn(&Attempt) + Send + Sync>;
 
-/// Tells the hook of an attempt that ended with this verdict.
-pub(crate) fn tell(
-    observer: &Observer,
-    running: &RunningJob,
-    verdict: Verdict,
-    report: Option<&ErrorReport>,
-    duration: Duration,
-    error: Option<&(dyn StdError + Send + Sync + 'static)>,
-) {
-    let attempt = Attempt {
-        id: running.meta.id,
-        queue: &running.meta.queue,
-        kind: &running.meta.kind,
-        number: running.meta.attempt,
-        duration,
-        outcome: of_verdict(verdict).0,
-        error_class: report.map(|report| &*report.class),
-        error_message: report.map(|report| &*report.message),
-        error,
-    };
-    if caught(|| observer(&attempt)).is_err() {
+/// Tells the hook of an attempt.
+pub(crate) fn tell(observer: &Observer, attempt: &Attempt) {
+    if caught(|| observer(attempt)).is_err() {
         log::warn!("job={}: the hook of its attempts panicked", attempt.id);
-    }
-}
-
-impl fmt::Debug for Attempt<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attempt")
-            .field("id", &self.id)
-            .field("kind", &self.kind)
-            .field("number", &self.number)
-            .field("outcome", &self.outcome)
-            .finish_non_exhaustive()
     }
 }

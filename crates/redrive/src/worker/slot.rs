@@ -16,7 +16,6 @@ use crate::job::error_report::ErrorReport;
 use crate::job::job::JobMeta;
 use crate::pipeline::claim::demand::SLOW;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
-use crate::pipeline::judge::Verdict;
 use crate::pipeline::outcome::{FailedBy, Outcome};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
@@ -26,7 +25,7 @@ use crate::worker::breaker_state::AttemptEnd;
 use crate::worker::conclusion;
 use crate::worker::handlers::{Handler, HandlerOptions, JobEnd};
 use crate::worker::latch::lock;
-use crate::worker::observer;
+use crate::worker::observer::{self, Attempt};
 use crate::worker::own_transaction::{self, AttemptResult};
 use crate::worker::settler::Message;
 use crate::worker::slot_state::{Chunk, Run, RunningJob, SlotState, TakenBy};
@@ -201,7 +200,9 @@ fn run(
         }
         AttemptResult::Settled => {
             if let Some(observer) = &state.config.hooks.observer {
-                observer::tell(observer, running, Verdict::Done, None, run.ran(now), None);
+                let (lease, meta, ran) = (running.lease, &running.meta, run.ran(now));
+                let done = Settlement::done(lease, meta, ran, run.keep_done, now);
+                observer::tell(observer, &Attempt::of(&done, None));
             }
             state.counts.done.fetch_add(1, Ordering::Relaxed);
             end_lease(context, &run, AttemptEnd::Done, now);
