@@ -74,7 +74,7 @@ fn a_worker_warns_once_of_ready_jobs_that_no_live_worker_handles() {
     };
     wait_until("the warning", SOON, || !unhandled().is_empty());
     stop(worker);
-    let warning = " kind=refund: no live worker handles this kind of ready jobs";
+    let warning = ": no live worker handles ready jobs of kinds (1): `refund`";
     has(unhandled().concat(), warning);
     assert_eq!(unhandled().len(), 1);
 }

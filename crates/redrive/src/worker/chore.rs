@@ -27,19 +27,15 @@ words! {
         Compact = "compact",
         /// Takes the jobs of lost workers back.
         Reap = "reap",
-        /// Adds up the totals of failure groups.
+        /// These three add up totals of failure groups, of redrive runs and of metrics.
         FoldLetters = "fold_letters",
-        /// Adds up the outcomes of redrive runs.
         FoldRuns = "fold_runs",
-        /// Adds up the counters of metrics.
         FoldCounters = "fold_counters",
-        /// Applies the retention rules.
         Retention = "retention",
         /// Deletes the full buckets of groups.
         Buckets = "buckets",
         /// Finds redrive runs without a driver and drives them.
         Runs = "runs",
-        /// Turns the ring of job segments.
         Ring = "ring",
         /// Warns of ready jobs whose kind no live worker handles, and buries them if the worker is configured to.
         Unhandled = "unhandled",

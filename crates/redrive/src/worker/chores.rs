@@ -1,13 +1,8 @@
 //! Does the chores that workers share, in small steps and without a leader.
 //!
-//! Workers reap lost jobs, turn the ring, fold counters and letter counts, drive redrive runs
-//! without a driver, apply retention, warn of jobs that no worker handles, age
-//! priorities, and run schedules. Each chore is a statement that locks what it takes, so two workers may do it at
-//! once. One query every third of a lease returns the chores that are due and the time of the next tick of a schedule. An
-//! idle worker sends hardly any other.
-//!
-//! Chores have a separate thread and connection, so that a slow one delays no renewal and no
-//! notification. One that fails is logged, counted and [backs off](super::chore) alone.
+//! Each [chore](super::chore) is a statement that locks what it takes, so two workers may do it at once. One query every third
+//! of a lease returns the chores that are due and the time of the next tick of a schedule. An idle worker sends hardly
+//! any other. A chore that fails is logged, counted and backs off alone.
 
 mod age;
 mod reap;
@@ -70,7 +65,10 @@ pub(crate) fn work(queues: &Queues, db_caller: DbCaller, over: &LatchReceiver) {
     chores.warn_of_durability();
     loop {
         chores.run_due();
-        let pause = chores.next_at().saturating_duration_since(Instant::now());
+        // A look always has a time.
+        let next = chores.tasks.values().filter_map(Task::at).min();
+        let next = next.unwrap_or_else(Instant::now);
+        let pause = next.saturating_duration_since(Instant::now());
         select! {
             recv(over) -> _ => {
                 chores.write_tallies();
@@ -80,15 +78,6 @@ pub(crate) fn work(queues: &Queues, db_caller: DbCaller, over: &LatchReceiver) {
             default(pause) => {}
         }
     }
-}
-
-/// What the chores remember of a queue.
-#[derive(Default)]
-struct OfQueue {
-    /// When each kind was first seen that no live worker handles.
-    unhandled: HashMap<String, Instant>,
-    /// When to warn again of jobs that nobody handles. `None`: at the next look.
-    warn_at: Option<Instant>,
 }
 
 /// The chores of a worker and when they are next due.
@@ -103,8 +92,8 @@ struct Chores<'a> {
     /// Whether one of them failed or did work. Otherwise an idle worker writes nothing.
     has_work: bool,
     worked_at_last_turn: u64,
-    /// What is remembered of each queue.
-    of_queues: Vec<OfQueue>,
+    /// When each kind was first seen that no live worker handles, by queue.
+    unhandled: Vec<HashMap<String, Instant>>,
     /// The redrive runs driven here and when the next step of each is due, in the order in which they were found.
     runs: Vec<(Steps, Instant)>,
     /// Whether the last look found runs without a driver.
@@ -122,7 +111,7 @@ impl<'a> Chores<'a> {
             tallies: Tallies::default(),
             has_work: false,
             worked_at_last_turn: 0,
-            of_queues: queues.iter().map(|_| OfQueue::default()).collect(),
+            unhandled: queues.iter().map(|_| HashMap::new()).collect(),
             runs: Vec::new(),
             finds_runs: false,
         };
@@ -145,12 +134,6 @@ impl<'a> Chores<'a> {
             }
             Err(error) => log::debug!("{}: {error:#}", self.state),
         }
-    }
-
-    /// When the next chore is due.
-    fn next_at(&self) -> Instant {
-        let next = self.tasks.values().filter_map(Task::at).min();
-        next.unwrap_or_else(|| from_now(check_interval(self.queues.lease())))
     }
 
     fn task(&mut self, chore: Chore) -> &mut Task {
@@ -213,7 +196,7 @@ impl<'a> Chores<'a> {
             Chore::Buckets => self.fold(chore, "forget buckets", &sql::FORGET_FULL_BUCKETS),
             Chore::Runs => self.run_runs(),
             Chore::Ring => self.turn_ring(),
-            Chore::Unhandled => self.in_each_queue(Self::look_for_unhandled),
+            Chore::Unhandled => self.look_for_unhandled(),
             Chore::Age => self.in_each_queue(Self::age_priorities),
         }
     }
@@ -242,10 +225,7 @@ impl<'a> Chores<'a> {
         self.task(Chore::Schedules).due = next.map(from_now);
         for chore in Chore::ALL {
             let is_due = due.iter().any(|name| name == chore.as_str())
-                || all.iter().any(|state| {
-                    chore == Chore::Unhandled && self.wants_unhandled(state, now)
-                        || chore == Chore::Age && state.config.age_priorities.is_some()
-                });
+                || matches!(chore, Chore::Unhandled | Chore::Age);
             if is_due {
                 self.set_due(chore, now);
             }

@@ -7,62 +7,53 @@ use crate::db::ask::all;
 use crate::db::column::Given;
 use crate::db::sql;
 use crate::error::Result;
+use crate::job::wait::from_now;
 use crate::sync::Instant;
 use crate::worker::chore::Chore;
 use crate::worker::state::State;
 
 /// The maximum number of ready jobs whose kinds are read.
 const JOBS_READ: i64 = 10_000;
-/// How often to warn.
-const WARN_EVERY: Duration = Duration::from_mins(1);
+/// How often to look if no jobs may die.
+const LOOK_EVERY: Duration = Duration::from_mins(1);
 /// How many kinds are named at a time.
 const WARNED: usize = 20;
 /// The maximum number of jobs per statement.
 const BURIED: i32 = 500;
 
 impl Chores<'_> {
-    /// Whether it is time to warn of jobs of a queue, or its jobs may die.
-    pub(super) fn wants_unhandled(&self, state: &State, now: Instant) -> bool {
-        let warn_at = self.of_queues[state.place].warn_at;
-        let is_time = warn_at.is_none_or(|at| at <= now);
-        state.kinds.is_some() && (is_time || state.config.unhandled_after.is_some())
+    /// Looks for kinds that no live worker handles, and warns of each once. Makes letters of the jobs of those that none
+    /// has handled for the time of their queue, if it has one.
+    pub(super) fn look_for_unhandled(&mut self) -> Result<()> {
+        let mut states = self.queues.iter();
+        let may_die = states.any(|state| state.config.unhandled_after.is_some());
+        self.task(Chore::Unhandled).rests_until = (!may_die).then(|| from_now(LOOK_EVERY));
+        self.in_each_queue(Self::look_in)
     }
 
-    /// Looks for kinds that no live worker handles, warns of them, and makes letters of the jobs of those that none has
-    /// handled for the time of the queue, if it has one.
-    ///
     /// This worker handles its own kinds, even if the database has not heard from it for longer than its lease.
-    pub(super) fn look_for_unhandled(&mut self, state: &State) -> Result<()> {
-        let begun = Instant::now();
-        let own = state.kinds.as_deref();
-        let Some(own) = own.filter(|_| self.wants_unhandled(state, begun)) else {
+    fn look_in(&mut self, state: &State) -> Result<()> {
+        let Some(own) = state.kinds.as_deref() else {
             return Ok(());
         };
-        let doing = "look for kinds without a worker";
+        let (begun, doing) = (Instant::now(), "look for kinds without a worker");
         let look = all(doing, &sql::UNHANDLED_KINDS, &[&state.queue(), &JOBS_READ]);
         let mut kinds: Vec<String> = self.call(doing, look)?;
         kinds.retain(|kind| !own.contains(kind));
-        let of_queue = &mut self.of_queues[state.place];
-        if of_queue.warn_at.is_none_or(|at| at <= begun) {
-            of_queue.warn_at = Some(begun + WARN_EVERY);
-            for kind in kinds.iter().take(WARNED) {
-                log::warn!("{state} kind={kind}: no live worker handles this kind of ready jobs");
-            }
-            if kinds.len() > WARNED {
-                let others = kinds.len() - WARNED;
-                log::warn!("{state}: no live worker handles {others} more kinds of ready jobs");
-            }
+        let since = &mut self.unhandled[state.place];
+        // A kind that is handled again, or whose jobs are gone, is forgotten.
+        since.retain(|kind, _| kinds.contains(kind));
+        let is_new = |kind: &&String| !since.contains_key(*kind);
+        let new: Vec<&str> = kinds.iter().filter(is_new).map(|it| &**it).collect();
+        if !new.is_empty() {
+            let (number, named) = (new.len(), new[..new.len().min(WARNED)].join("`, `"));
+            log::warn!("{state}: no live worker handles ready jobs of kinds ({number}): `{named}`");
         }
+        since.extend(new.into_iter().map(|kind| (kind.to_owned(), begun)));
         let Some(limit) = state.config.unhandled_after else {
             return Ok(());
         };
-        // A kind that is handled again, or whose jobs are gone, is forgotten.
-        of_queue.unhandled.retain(|kind, _| kinds.contains(kind));
-        let is_long = |kind: &String| {
-            let since = of_queue.unhandled.entry(kind.clone()).or_insert(begun);
-            begun.saturating_duration_since(*since) >= limit
-        };
-        kinds.retain(is_long);
+        kinds.retain(|kind| begun.saturating_duration_since(since[kind]) >= limit);
         let most = i64::from(self.task(Chore::Unhandled).bound(BURIED));
         for kind in kinds {
             let why =
