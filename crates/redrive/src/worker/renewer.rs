@@ -37,8 +37,11 @@ const LISTEN_TIME: Duration = Duration::from_millis(250);
 /// The wait after a failed renewal.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Reads the breakers, pauses and limits, and renews for the first time, which creates the worker's rows and its trust in
-/// leases. That comes last, because others count on a worker with rows until its lease ends.
+const LISTEN: &str =
+    "LISTEN redrive_ready; LISTEN redrive_cancel; LISTEN redrive_breaker; LISTEN redrive_schedule";
+
+/// Reads the gates, and then renews for the first time, which creates the worker's rows and its trust in leases: others count
+/// on a worker with rows until its lease ends.
 pub(crate) fn register(queues: &Queues, db_caller: &mut DbCaller) -> Result<()> {
     learn_gates(queues, db_caller)?;
     renew(queues, db_caller).map(drop)
@@ -106,7 +109,7 @@ impl Renewer<'_> {
                 log::warn!("{}: {error:#}", self.queues.first());
             }
         }
-        // Another thread may have found that a breaker, a pause or a limit has changed.
+        // A notification, or another thread, may have told that a breaker, a pause or a limit has changed.
         let shared = &self.queues.first().shared;
         if shared.stale_gates.swap(false, Ordering::Relaxed) {
             self.gates_at = now;
@@ -199,28 +202,17 @@ impl Renewer<'_> {
     /// until a handler starts.
     fn listen(&mut self) -> Result<()> {
         let queues = self.queues.clone();
-        let received =
-            self.db_caller
-                .call("listen", self.timeout() + LISTEN_TIME, move |session| {
-                    if !session.listens {
-                        start_listening(session)?;
-                        session.listens = true;
-                        // Jobs enqueued earlier sent no notification.
-                        queues.iter().for_each(|state| state.look_for_jobs());
-                    }
-                    let received = receive(session, &queues, from_now(LISTEN_TIME))?;
-                    if session.is_closed() {
-                        // Otherwise the next call would wait on a connection that does not listen.
-                        return Err(Error::unavailable(
-                            "could not listen for notifications: the connection ended",
-                        ));
-                    }
-                    Ok(received)
-                })?;
-        if received {
-            self.gates_at = Instant::now();
-        }
-        Ok(())
+        self.db_caller
+            .call("listen", self.timeout() + LISTEN_TIME, move |session| {
+                receive(session, &queues, from_now(LISTEN_TIME))?;
+                if session.is_closed() {
+                    // Otherwise the next call would wait on a connection that does not listen.
+                    return Err(Error::unavailable(
+                        "could not listen for notifications: the connection ended",
+                    ));
+                }
+                Ok(())
+            })
     }
 
     /// Removes the worker's rows. If the database is unavailable, they expire.
@@ -237,19 +229,18 @@ impl Renewer<'_> {
     }
 }
 
-fn start_listening(session: &mut Session) -> Result<()> {
-    session
-        .client()
-        .batch_execute("LISTEN redrive_ready; LISTEN redrive_cancel; LISTEN redrive_breaker; LISTEN redrive_schedule")
-        .map_err(|error| Error::from_postgres("listen for notifications", error))
-}
-
-/// Waits for the first notification, takes those that arrived with it, and wakes the threads that they concern. Returns
-/// whether a breaker, a pause or a limit has changed.
-fn receive(session: &mut Session, queues: &Queues, until: Instant) -> Result<bool> {
-    let mut gates_changed = false;
+/// Listens. Waits for the first notification, takes those that arrived with it, and wakes the threads that they concern.
+fn receive(session: &mut Session, queues: &Queues, until: Instant) -> Result<()> {
+    let failed = |error| Error::from_postgres("listen for notifications", error);
+    if !session.listens {
+        let client = session.client();
+        client.batch_execute(LISTEN).map_err(failed)?;
+        session.listens = true;
+        // Jobs enqueued earlier sent no notification.
+        queues.iter().for_each(|state| state.look_for_jobs());
+    }
     let mut notifications = session.client().notifications();
-    let mut take = |notification: &Notification| {
+    let take = |notification: &Notification| {
         let (channel, payload) = (notification.channel(), notification.payload());
         match channel {
             "redrive_ready" => {
@@ -257,12 +248,11 @@ fn receive(session: &mut Session, queues: &Queues, until: Instant) -> Result<boo
                 concerned.for_each(|state| state.notified());
             }
             "redrive_cancel" => cancel(queues, payload),
-            "redrive_breaker" => gates_changed = true,
+            "redrive_breaker" => queues.first().note_stale_gates(),
             "redrive_schedule" => queues.first().shared.schedules.ring(),
             _ => {}
         }
     };
-    let failed = |error| Error::from_postgres("listen for notifications", error);
     let timeout = until.saturating_duration_since(Instant::now());
     let first = notifications.timeout_iter(timeout).next().map_err(failed)?;
     if let Some(first) = first {
@@ -272,7 +262,7 @@ fn receive(session: &mut Session, queues: &Queues, until: Instant) -> Result<boo
             take(&next);
         }
     }
-    Ok(gates_changed)
+    Ok(())
 }
 
 /// Cancels a job if this worker has it. The payload is a row of a worker and a job.
