@@ -30,13 +30,3 @@ pub(crate) struct LimitStatus {
     /// When it was set. A worker that waits for tokens looks again after a change.
     pub(crate) set_at: Option<SystemTime>,
 }
-
-impl Gate {
-    /// Returns the rate limit that it is.
-    pub(crate) fn limit(&self) -> LimitStatus {
-        LimitStatus {
-            kind: self.kinds.first().cloned(),
-            set_at: self.set_at,
-        }
-    }
-}

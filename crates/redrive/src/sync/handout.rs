@@ -4,7 +4,7 @@
 //! slots took a third of the processors that way.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::lock;
 
@@ -30,18 +30,12 @@ struct Work<T> {
     givers: usize,
 }
 
-impl<T> Desk<T> {
-    fn work(&self) -> MutexGuard<'_, Work<T>> {
-        lock(&self.work)
-    }
-}
-
 pub(crate) struct Giver<T>(Arc<Desk<T>>);
 
 impl<T> Giver<T> {
     /// Gives work to one taker.
     pub(crate) fn give(&self, one: T) {
-        self.0.work().waiting.push_back(one);
+        lock(&self.0.work).waiting.push_back(one);
         self.0.changed.notify_one();
     }
 }
@@ -52,18 +46,18 @@ impl<T> Taker<T> {
     /// Waits for work. `None`: no giver is left.
     pub(crate) fn take(&self) -> Option<T> {
         let is_idle = |work: &mut Work<T>| work.waiting.is_empty() && work.givers > 0;
-        let woken = self.0.changed.wait_while(self.0.work(), is_idle);
+        let woken = self.0.changed.wait_while(lock(&self.0.work), is_idle);
         let mut work = woken.unwrap_or_else(PoisonError::into_inner);
         work.waiting.pop_front()
     }
 
     pub(crate) fn try_take(&self) -> Option<T> {
-        self.0.work().waiting.pop_front()
+        lock(&self.0.work).waiting.pop_front()
     }
 
     /// Returns work for others to take, before all that waits.
     pub(crate) fn give_back(&self, all: impl DoubleEndedIterator<Item = T>) {
-        let mut work = self.0.work();
+        let mut work = lock(&self.0.work);
         for one in all.rev() {
             work.waiting.push_front(one);
             self.0.changed.notify_one();
@@ -71,20 +65,20 @@ impl<T> Taker<T> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.work().waiting.is_empty()
+        lock(&self.0.work).waiting.is_empty()
     }
 }
 
 impl<T> Clone for Giver<T> {
     fn clone(&self) -> Giver<T> {
-        self.0.work().givers += 1;
+        lock(&self.0.work).givers += 1;
         Giver(Arc::clone(&self.0))
     }
 }
 
 impl<T> Drop for Giver<T> {
     fn drop(&mut self) {
-        self.0.work().givers -= 1;
+        lock(&self.0.work).givers -= 1;
         self.0.changed.notify_all();
     }
 }

@@ -296,7 +296,10 @@ impl LocalBreakers {
                     known.paused_until = Some(now + lasts);
                 }
                 "groups" if is_ours => known.has_groups = true,
-                "rate" if is_ours => limits.push(gate.limit()),
+                "rate" if is_ours => limits.push(LimitStatus {
+                    kind: gate.kinds.first().cloned(),
+                    set_at: gate.set_at,
+                }),
                 "group_rate" if is_ours => known.limits_groups = true,
                 cause if is_ours || !gate.name.starts_with(OF_QUEUES) => {
                     let registered = self.registered(&gate.name);

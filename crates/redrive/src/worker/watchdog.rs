@@ -119,11 +119,17 @@ impl Watched {
         if pool.state().shared.stopping.is_set() {
             return;
         }
-        match self.crowded_checks < CHECKS_BEFORE_STUCK {
-            true => (0..missing(slots, threads.len(), overdue)).for_each(|_| start_slot(pool)),
-            false => pool.state().fail(format!(
+        if self.crowded_checks >= CHECKS_BEFORE_STUCK {
+            pool.state().fail(format!(
                 "{overdue} handlers exceeded their deadlines and do not end (slots: {slots})"
-            )),
+            ));
+            return;
+        }
+        for _ in 0..missing(slots, threads.len(), overdue) {
+            if let Err(error) = slot::start(pool) {
+                let cause = format!("could not replace a slot: {error}");
+                pool.state().fail(cause);
+            }
         }
     }
 }
@@ -139,14 +145,6 @@ fn crowded(before: u32, slots: usize, overdue: usize) -> u32 {
     match overdue > slots {
         true => before + 1,
         false => 0,
-    }
-}
-
-/// Starts a slot that replaces another one.
-fn start_slot(pool: &SlotPool) {
-    if let Err(error) = slot::start(pool) {
-        let state = pool.state();
-        state.fail(format!("could not replace a slot: {error}"));
     }
 }
 

@@ -178,8 +178,13 @@ fn states(
                 builder.handlers.dependencies(),
                 builder.flood.map(|(most, per)| FloodGuard::new(most, per)),
             );
-            let (identity, shared) = (builder.identity(), Arc::clone(shared));
-            let (config, handlers) = (builder.config, builder.handlers);
+            let version = builder.version.as_deref();
+            let identity = WorkerIdentity {
+                id: WorkerId(Uuid::new_v4()),
+                host: host().into(),
+                version: version.unwrap_or(env!("CARGO_PKG_VERSION")).into(),
+            };
+            let (config, handlers, shared) = (builder.config, builder.handlers, shared.clone());
             let slots = (first, Arc::clone(&slots), user);
             let place = states.len();
             let state = State::new(place, config, handlers, identity, shared, breakers, slots);
@@ -218,21 +223,6 @@ fn fetchers(
         second_fetcher::work(&second, &mut helped, &asked);
     })?;
     Ok(fetchers)
-}
-
-impl WorkerBuilder {
-    /// Returns the identity of a new worker.
-    fn identity(&self) -> WorkerIdentity {
-        WorkerIdentity {
-            id: WorkerId(Uuid::new_v4()),
-            host: host().into(),
-            version: self
-                .version
-                .as_deref()
-                .unwrap_or(env!("CARGO_PKG_VERSION"))
-                .into(),
-        }
-    }
 }
 
 /// Returns the host name.
