@@ -58,27 +58,27 @@ impl HandlerOptions {
     }
 
     setters! {
-        /// Sets the delay before retries. Defaults to that of the payload's type, or else of the worker.
+        /// Sets the delay before retries.
         pub fn backoff(self, backoff: Backoff) => self.backoff = Some(backoff);
 
-        /// Sets how long a handler may run. Defaults to that of the payload's type, or else of the worker.
-        ///
-        /// Accepts 1 millisecond to 24 hours.
+        /// Sets how long a handler may run. Accepts 1 millisecond to 24 hours.
         pub fn deadline(self, deadline: Duration) => self.deadline = Some(deadline);
 
         /// Names the dependency of these jobs, such as an API.
         ///
-        /// Defaults to none: outages then pause the whole queue. The name follows the rules of queue
-        /// names and must not begin with `queue:`. A handler of [any kind](crate::WorkerBuilder::handle_any) cannot have
-        /// one.
-        ///
         /// Outages ([`Failure::outage`]) open the breaker of this name. While it is open, workers of
-        /// all queues claim no jobs of kinds with this dependency.
+        /// all queues claim no jobs of kinds with this dependency. Defaults to none: outages then pause the whole queue.
+        ///
+        /// The name follows the rules of queue names and must not begin with `queue:`. A handler of
+        /// [any kind](crate::WorkerBuilder::handle_any) cannot have one.
         pub fn dependency(self, name: impl Into<String>) => self.dependency = Some(name.into());
 
         /// Keeps finished jobs of the kind for this time. Defaults to the time of the worker; see
         /// [`WorkerBuilder::keep_done`](crate::WorkerBuilder::keep_done).
         pub fn keep_done(self, time: Duration) => self.keep_done = Some(time);
+
+        /// Sets what follows when a payload does not match the type of the handler.
+        pub fn undecodable(self, undecodable: Undecodable) => self.undecodable = undecodable;
     }
 
     /// Retries after `delay` if the handler returns an error that is an `E` or has one among its causes.
@@ -89,8 +89,7 @@ impl HandlerOptions {
         self.rule::<E>(Disposition::RetryAfter(delay), None)
     }
 
-    /// Dead-letters the job at once if the handler returns an error that is an `E` or has one among its
-    /// causes. See [`retry_on`](HandlerOptions::retry_on).
+    /// Dead-letters the job at once if the handler returns such an error; see [`retry_on`](HandlerOptions::retry_on).
     ///
     /// ```
     /// use redrive::HandlerOptions;
@@ -104,8 +103,7 @@ impl HandlerOptions {
         self.rule::<E>(Disposition::Reject, None)
     }
 
-    /// Takes an error that is an `E` or has one among its causes for an outage of a dependency. See
-    /// [`retry_on`](HandlerOptions::retry_on) and [`Failure::outage`].
+    /// Takes such an error for an [outage](Failure::outage) of a dependency; see [`retry_on`](HandlerOptions::retry_on).
     pub fn outage_on<E: StdError + 'static>(self, dependency: &str) -> HandlerOptions {
         self.rule::<E>(Disposition::Outage, Some(dependency))
     }
@@ -126,12 +124,6 @@ impl HandlerOptions {
             deadline: self.deadline.or(defaults.deadline),
             ..self
         }
-    }
-
-    /// Sets what follows when a payload does not match the type of the handler.
-    pub fn undecodable(mut self, undecodable: Undecodable) -> HandlerOptions {
-        self.undecodable = undecodable;
-        self
     }
 
     /// Applies the options to the outcome of an attempt.
@@ -155,10 +147,8 @@ impl HandlerOptions {
 
     /// The dependencies that it names.
     pub(super) fn dependencies(&self) -> impl Iterator<Item = &str> {
-        let of_rules = self
-            .rules
-            .iter()
-            .filter_map(|rule| rule.dependency.as_deref());
+        let rules = self.rules.iter();
+        let of_rules = rules.filter_map(|rule| rule.dependency.as_deref());
         of_rules.chain(self.dependency.as_deref())
     }
 

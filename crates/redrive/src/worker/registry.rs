@@ -11,16 +11,14 @@ use crate::job::failure::Failure;
 use crate::job::job::Job;
 use crate::job::name;
 use crate::job::payload::Payload;
+use crate::job::setters::setters;
 use crate::worker::batch::{Batch, BatchOptions};
 use crate::worker::batch_handler;
 use crate::worker::form::{Erased, Handles, JobHandler};
 use crate::worker::handlers::{self, BatchCall, Call, Handler, HandlerOptions};
 
-/// A set of handlers that several workers can share.
-///
-/// Use [`WorkerBuilder::handle`](crate::WorkerBuilder::handle) for a single worker. `Handlers` are for
-/// programs that start workers in several places, such as a command-line program with a `work`
-/// subcommand.
+/// A set of handlers that several workers can share. A single worker can do with
+/// [`WorkerBuilder::handle`](crate::WorkerBuilder::handle).
 #[derive(Clone, Default)]
 #[must_use]
 pub struct Handlers {
@@ -63,14 +61,11 @@ impl Handlers {
     /// ```compile_fail
     /// # use redrive::{Failure, Handlers, Job, Payload};
     /// # use serde::{Deserialize, Serialize};
-    /// # struct App { gateway: String }
     /// # #[derive(Serialize, Deserialize)] struct Charge { order: i64 }
     /// # impl Payload for Charge { const KIND: &'static str = "charge"; }
-    /// # fn charge(app: &App, job: &Job<Charge>) -> Result<(), Failure> { Ok(()) }
+    /// # fn charge(app: &String, job: &Job<Charge>) -> Result<(), Failure> { Ok(()) }
     /// let handlers = Handlers::new().handle(charge);
     /// ```
-    ///
-    /// Pass it to [`WorkerBuilder::handlers`](crate::WorkerBuilder::handlers) as any set.
     pub fn with<S: Send + Sync + 'static>(state: S) -> StatefulHandlers<S> {
         StatefulHandlers {
             state: Arc::new(state),
@@ -110,27 +105,19 @@ impl Handlers {
         self.add(Erased(None, handlers::raw(handler)))
     }
 
-    /// Sets the options of the handler added last, such as a backoff, a deadline or a dependency.
+    /// Sets the options of the handler added last. A worker does not start if they do not directly follow one.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use redrive::{Handlers, HandlerOptions, Job, Payload};
-    /// # use serde::{Deserialize, Serialize};
-    /// # #[derive(Serialize, Deserialize)] struct Charge { order: i64 }
-    /// # impl Payload for Charge { const KIND: &'static str = "charge"; }
-    /// # #[derive(Serialize, Deserialize)] struct Mail { to: String }
-    /// # impl Payload for Mail { const KIND: &'static str = "mail"; }
+    /// use redrive::{Handlers, HandlerOptions};
     ///
     /// let handlers = Handlers::new()
-    ///     .handle(|charge: &Job<Charge>| Ok(()))
+    ///     .handle_kind("charge", |_| Ok(()))
     ///     .options(HandlerOptions::new().dependency("gateway"))
-    ///     .handle(|mail: &Job<Mail>| Ok(()))
+    ///     .handle_kind("mail", |_| Ok(()))
     ///     .options(HandlerOptions::new().deadline(Duration::from_secs(20)));
     /// # _ = handlers;
     /// ```
-    ///
-    /// What they leave open is the default of the payload's type. A worker does not start if they do not
-    /// directly follow a handler.
     pub fn options(mut self, options: HandlerOptions) -> Handlers {
         let latest = self.latest.take().and_then(|latest| match latest {
             Some(kind) => self.by_kind.get_mut(&kind),
@@ -280,29 +267,26 @@ pub struct StatefulHandlers<S> {
 
 impl<S: Send + Sync + 'static> StatefulHandlers<S> {
     /// Adds the handler of a payload's kind.
-    pub fn handle<Form>(self, handler: impl JobHandler<S, Form>) -> StatefulHandlers<S> {
-        self.add(|handlers, state| handlers.add(handler.erase(&state)))
+    pub fn handle<Form>(mut self, handler: impl JobHandler<S, Form>) -> StatefulHandlers<S> {
+        self.handlers = self.handlers.add(handler.erase(&self.state));
+        self
     }
 
     /// Adds a handler of batches.
-    pub fn handle_batch<P, F>(self, batches: BatchOptions, handler: F) -> StatefulHandlers<S>
+    pub fn handle_batch<P, F>(mut self, batches: BatchOptions, handler: F) -> StatefulHandlers<S>
     where
         P: Payload + 'static,
         F: Fn(&S, &Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.add(|handlers, state| {
-            handlers.handle_batch(batches, move |batch: &Batch<P>| handler(&state, batch))
-        })
-    }
-
-    /// Sets the options of the handler added last; see [`Handlers::options`].
-    pub fn options(self, options: HandlerOptions) -> StatefulHandlers<S> {
-        self.add(|handlers, _| handlers.options(options))
-    }
-
-    fn add(mut self, add: impl FnOnce(Handlers, Arc<S>) -> Handlers) -> StatefulHandlers<S> {
-        self.handlers = add(self.handlers, Arc::clone(&self.state));
+        let state = Arc::clone(&self.state);
+        let handler = move |batch: &Batch<P>| handler(&state, batch);
+        self.handlers = self.handlers.handle_batch(batches, handler);
         self
+    }
+
+    setters! {
+        /// Sets the options of the handler added last; see [`Handlers::options`].
+        pub fn options(self, options: HandlerOptions) => self.handlers = self.handlers.options(options);
     }
 }
 
