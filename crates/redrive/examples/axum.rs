@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
-use redrive::{Database, Failure, Job, JobId, Payload, Queue, Worker};
+use redrive::{Database, Failure, Job, Payload, Queue, Worker};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -35,12 +35,11 @@ fn router(db: Database) -> Router {
 
 /// redrive blocks, so its calls run beside the threads of the runtime.
 async fn sign_up(State(db): State<Database>, Json(new): Json<Welcome>) -> Result<String, Refused> {
-    let enqueued = spawn_blocking(move || db.enqueue(&new)).await;
-    let refuse = |error: String| (StatusCode::SERVICE_UNAVAILABLE, error);
-    let job: JobId = enqueued
-        .map_err(|error| refuse(error.to_string()))?
-        .map_err(|error| refuse(error.to_string()))?;
-    Ok(format!("job {job}\n"))
+    match spawn_blocking(move || db.enqueue(&new)).await {
+        Ok(Ok(job)) => Ok(format!("job {job}\n")),
+        Ok(Err(error)) => Err((StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
+        Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
+    }
 }
 
 fn worker(db: &Database) -> redrive::Result<Worker> {

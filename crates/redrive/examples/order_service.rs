@@ -6,9 +6,7 @@
 //! order_service --gateway http://127.0.0.1:8080              # until SIGTERM or Ctrl-C
 //! ```
 //!
-//! It shows a handler in which `?` means "retry later" and [`Failure::reject`] means "never again", an
-//! idempotency key that survives retries, deaths and redrives, and a graceful stop. `cargo xtask demo`
-//! runs it through a Friday evening.
+//! `cargo xtask demo` runs it through a Friday evening.
 
 use std::error::Error;
 use std::time::Duration;
@@ -21,10 +19,8 @@ use ureq::Agent;
 
 /// How many deliveries run at a time.
 const SLOTS: usize = 8;
-/// How long the gateway may take for one answer.
-const GATEWAY_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a stop waits for deliveries under way.
-const GRACE: Duration = Duration::from_secs(10);
+/// How long the gateway may take for one answer, and a stop waits for deliveries under way.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Delivers orders to a payment gateway until SIGTERM or Ctrl-C.
 #[derive(Debug, Parser)]
@@ -57,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let gateway = Agent::config_builder()
         // A rejected order has a response body worth reading, so the client must not fail.
         .http_status_as_error(false)
-        .timeout_global(Some(GATEWAY_TIMEOUT))
+        .timeout_global(Some(PATIENCE))
         .max_idle_connections_per_host(SLOTS)
         .build();
     let (gateway, release) = (Agent::from(gateway), arguments.release);
@@ -74,12 +70,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             if let (2, Some(Value::String(currency))) = (release, order.0.get_mut("currency")) {
                 *currency = currency.trim().to_owned();
             }
-            // The job keeps its id for life, so the gateway can tell a second attempt from a
-            // second order.
+            // The job keeps its id for life.
             charge(&gateway, &url, &order, &job.id().to_string())
         })
         .start()?;
-    let stopped = worker.run_until_signal(GRACE)?;
+    let stopped = worker.run_until_signal(PATIENCE)?;
     log::info!("stopped: {stopped:?}");
     Ok(())
 }
