@@ -197,11 +197,8 @@ impl Database {
             true => begun.elapsed() < MAX_UNCHECKED_CALL,
             // The driver's liveness check.
             false => self
-                .call(PROBE, |session| {
-                    let asked = session.client().simple_query("");
-                    asked.map_err(|error| Error::from_postgres(PROBE, error))
-                })
-                .is_ok(),
+                .call(PROBE, move |session| Ok(session.answers(deadline)))
+                .unwrap_or(false),
         };
         self.with_caller(|caller| caller.call_while(doing, deadline, lives, work))
     }

@@ -52,7 +52,7 @@ impl Admin<'_> {
             }
             session.begin(DOING, &format!("{}; {SETTINGS}", migrate::SETTINGS))?;
             let drifts = drifts(session);
-            session.roll_back(DOING, drifts)
+            session.end_by("ROLLBACK", DOING, drifts)
         })
     }
 }

@@ -79,33 +79,17 @@ static BEGIN_AS_WORKER: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Whose settings a session uses.
-#[derive(Clone, Copy, Debug)]
-enum Settings {
-    /// Those of the connection.
-    Users,
-    /// The [settings](SETTINGS) of a worker.
-    Workers,
-}
-
 /// How many times a statement is sent that is the victim of a conflict.
 const MAX_TRIES: usize = 4;
-
-/// The transaction of a statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scope {
-    /// A transaction for this statement.
-    Statement,
-    /// A transaction that [began](Session::begin) before.
-    Transaction,
-}
 
 /// A connection, used by one thread.
 pub(crate) struct Session {
     connection: Box<dyn Connection>,
     pooler: Pooler,
-    settings: Settings,
-    scope: Scope,
+    /// Whether it has the [settings](SETTINGS) of a worker instead of those of the connection.
+    is_workers: bool,
+    /// Whether a transaction [began](Session::begin) before the statement.
+    is_in_transaction: bool,
     /// Whether a worker listens for notifications on it.
     pub(crate) listens: bool,
 }
@@ -115,8 +99,8 @@ impl Session {
         Session {
             connection,
             pooler,
-            settings: Settings::Users,
-            scope: Scope::Statement,
+            is_workers: false,
+            is_in_transaction: false,
             listens: false,
         }
     }
@@ -147,7 +131,7 @@ impl Session {
     /// Applies the [settings](SETTINGS) of a worker, in one round trip. Nothing takes them back: the connection is closed
     /// afterwards.
     pub(crate) fn pin(&mut self) -> Result<()> {
-        self.settings = Settings::Workers;
+        self.is_workers = true;
         match self.pooler {
             Pooler::Session => {
                 let pinned = SETTINGS.iter().chain(&KEEPALIVES);
@@ -164,20 +148,17 @@ impl Session {
     /// Whether the next user of the connection would find an open transaction or a changed setting:
     /// a panic interrupted a call, or it was a worker's.
     fn is_left_changed(&self) -> bool {
-        let is_pinned = matches!(
-            (self.settings, self.pooler),
-            (Settings::Workers, Pooler::Session)
-        );
-        is_pinned || matches!(self.scope, Scope::Transaction) || thread::panicking()
+        let is_pinned = self.is_workers && self.pooler == Pooler::Session;
+        is_pinned || self.is_in_transaction || thread::panicking()
     }
 
     /// Begins a transaction for several statements and calls. `also` are settings for its duration.
     pub(crate) fn begin(&mut self, doing: &str, also: &str) -> Result<()> {
-        let begin = match (self.pooler, self.settings) {
-            (Pooler::Transaction, Settings::Workers) => BEGIN_AS_WORKER.as_str(),
-            (Pooler::Transaction, Settings::Users) | (Pooler::Session, _) => "BEGIN",
+        let begin = match (self.pooler, self.is_workers) {
+            (Pooler::Transaction, true) => BEGIN_AS_WORKER.as_str(),
+            (Pooler::Transaction, false) | (Pooler::Session, _) => "BEGIN",
         };
-        self.scope = Scope::Transaction;
+        self.is_in_transaction = true;
         match self.execute(doing, &format!("{begin}; {also}")) {
             Ok(()) => Ok(()),
             // The transaction may have begun, so end it.
@@ -187,9 +168,9 @@ impl Session {
 
     /// Fails if the connection with the transaction was lost, and this is another one.
     pub(crate) fn continues(&self, doing: &str) -> Result<()> {
-        match self.scope {
-            Scope::Transaction => Ok(()),
-            Scope::Statement => Err(Error::unavailable(format!(
+        match self.is_in_transaction {
+            true => Ok(()),
+            false => Err(Error::unavailable(format!(
                 "could not {doing}: the connection of the transaction was lost"
             ))),
         }
@@ -197,19 +178,15 @@ impl Session {
 
     /// Ends the transaction: commits after a success, rolls back after an error.
     pub(crate) fn end<T>(&mut self, doing: &str, done: Result<T>) -> Result<T> {
-        match done {
-            Ok(_) => self.end_by("COMMIT", doing, done),
-            Err(_) => self.roll_back(doing, done),
-        }
+        let how = match done {
+            Ok(_) => "COMMIT",
+            Err(_) => "ROLLBACK",
+        };
+        self.end_by(how, doing, done)
     }
 
-    /// Ends the transaction without its changes.
-    pub(crate) fn roll_back<T>(&mut self, doing: &str, done: Result<T>) -> Result<T> {
-        self.end_by("ROLLBACK", doing, done)
-    }
-
-    fn end_by<T>(&mut self, how: &str, doing: &str, done: Result<T>) -> Result<T> {
-        self.scope = Scope::Statement;
+    pub(crate) fn end_by<T>(&mut self, how: &str, doing: &str, done: Result<T>) -> Result<T> {
+        self.is_in_transaction = false;
         let ended = self.execute(doing, how);
         // The first error is the one to report.
         done.and_then(|done| ended.map(|()| done))
@@ -233,14 +210,14 @@ impl Session {
         sql: &'static Sql,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>> {
-        let scope = self.scope;
+        let is_whole = !self.is_in_transaction;
         let mut answer = self.query_once(doing, sql, parameters);
         for _ in 1..MAX_TRIES {
             match &answer {
-                Err(error) if scope == Scope::Statement && is_stale(error) => {
+                Err(error) if is_whole && is_stale(error) => {
                     answer = self.query_once(doing, sql, parameters);
                 }
-                Err(error) if scope == Scope::Statement && is_of_level(error) => {
+                Err(error) if is_whole && is_of_level(error) => {
                     answer = self.read_committed(doing, "", |session| {
                         session.query_once(doing, sql, parameters)
                     });
@@ -257,9 +234,7 @@ impl Session {
         sql: &'static Sql,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>> {
-        if let (Pooler::Transaction, Settings::Workers, Scope::Statement) =
-            (self.pooler, self.settings, self.scope)
-        {
+        if self.pooler == Pooler::Transaction && self.is_workers && !self.is_in_transaction {
             self.begin(doing, "")?;
             let rows = self.query_once(doing, sql, parameters);
             return self.end(doing, rows);
