@@ -4,8 +4,6 @@
 //! a restore left disabled. So a transaction creates a second schema from the same files, and ends without it. The
 //! same server writes both definitions, so they are equal on every version of PostgreSQL.
 
-use std::borrow::Cow;
-
 use postgres::error::SqlState;
 use uuid::Uuid;
 
@@ -59,7 +57,7 @@ impl Admin<'_> {
 
 /// Compares the schema with a new one.
 fn drifts(session: &mut Session) -> Result<Vec<String>> {
-    let other = format!("{SCHEMA}_{}", Uuid::new_v4().simple());
+    let other = format!("redrive_{}", Uuid::new_v4().simple());
     session
         .client()
         .batch_execute(&named(&migrate::whole(), &other))
@@ -74,18 +72,10 @@ fn drifts(session: &mut Session) -> Result<Vec<String>> {
     read_all(&session.query(DOING, &sql::SCHEMA_DRIFT, &[&other])?)
 }
 
-/// The name of the schema.
-const SCHEMA: &str = "redrive";
-
-/// Replaces the name of the schema in a script, wherever it is a word. In other words it is part of names, such as
-/// those of metrics.
+/// Replaces the name of the schema in a script. Elsewhere it is part of other names, such as those of metrics.
 fn named(script: &str, other: &str) -> String {
-    let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let words = script.split_inclusive(|c: char| !is_of_word(c));
-    words
-        .map(|word| match word.strip_prefix(SCHEMA) {
-            Some(end) if !end.starts_with(is_of_word) => Cow::from(format!("{other}{end}")),
-            Some(_) | None => Cow::from(word),
-        })
-        .collect()
+    let places = ["redrive.", "'redrive'", "SCHEMA redrive"];
+    places.iter().fold(script.to_owned(), |script, place| {
+        script.replace(place, &place.replace("redrive", other))
+    })
 }
