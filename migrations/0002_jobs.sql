@@ -22,7 +22,6 @@ INSERT INTO redrive.ring_segments (segment, turned_at)
 SELECT n, CASE n WHEN 0 THEN clock_timestamp() END FROM generate_series(0, 7) n;
 
 COMMENT ON COLUMN redrive.ring_segments.turned_at IS 'When the ring last turned to the segment; NULL: never.';
-COMMENT ON COLUMN redrive.ring_segments.truncated_at IS 'When the segment was last truncated; NULL: never.';
 COMMENT ON COLUMN redrive.ring_segments.drained_at IS 'When the segment was found without a job; NULL: it holds jobs, or nothing at all.';
 COMMENT ON COLUMN redrive.ring_segments.drained_xid IS 'A snapshot that is not older than this transaction sees that the segment has no job.';
 COMMENT ON COLUMN redrive.ring_segments.retry_at IS 'When the segment may next be searched or locked.';
@@ -85,8 +84,6 @@ COMMENT ON COLUMN redrive.job_meta.generation IS 'How many times the job was red
 COMMENT ON COLUMN redrive.job_meta.crashes IS 'Leases lost with their worker. Above 0, the job is a suspect and is claimed alone.';
 COMMENT ON COLUMN redrive.job_meta.refunds IS 'Attempts refunded by releases. Bounded, so that a job cannot be released forever.';
 COMMENT ON COLUMN redrive.job_meta.outage_since IS 'Start of the current series of outages; NULL: the last attempt met none.';
-COMMENT ON COLUMN redrive.job_meta.headers IS 'Metadata that travels with the job; NULL: none.';
-COMMENT ON COLUMN redrive.job_meta.group_key IS 'The group of jobs that this one belongs to; NULL: none.';
 
 -- The order of a claim: higher priority first; within a priority, new jobs before redriven ones; then the older
 -- id. The rank falls with the priority, so that `(rank, id) > (r, mark)` is one range of the index.
@@ -119,8 +116,6 @@ CREATE TABLE redrive.jobs_delayed (
     payload      json                  NOT NULL,
     meta         redrive.checked_meta
 );
-
-COMMENT ON TABLE redrive.jobs_delayed IS 'Delayed jobs: inserted by enqueue and by settling a retry; moved into jobs when due.';
 
 CREATE INDEX jobs_delayed_for_promote ON redrive.jobs_delayed (queue, run_at, id);
 
@@ -183,10 +178,8 @@ CREATE TABLE redrive.leases (
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000
 );
 
-COMMENT ON COLUMN redrive.leases.done IS 'Ids of jobs that are settled.';
 COMMENT ON COLUMN redrive.leases.cancelled IS 'Ids of jobs that an operator cancelled while they ran.';
 COMMENT ON COLUMN redrive.leases.job_count IS 'The number of jobs, including settled ones. Reading it does not unpack `ids`.';
-COMMENT ON COLUMN redrive.leases.metas IS 'What each job has beyond a plain one; NULL: all are plain.';
 
 -- The arrays of a lease that a claim returns beyond those of `leases`.
 CREATE TYPE redrive.claimed_metas AS (

@@ -77,7 +77,6 @@ CREATE TABLE redrive.dead_letters (
 COMMENT ON COLUMN redrive.dead_letters.cause IS 'Why the job died last; captured: its source reported the failure.';
 COMMENT ON COLUMN redrive.dead_letters.payload IS 'The payload as it came; see redrive.readable_payload. NULL: captured bytes that are not JSON, or were redacted.';
 COMMENT ON COLUMN redrive.dead_letters.raw IS 'The unchanged bytes of a captured failure.';
-COMMENT ON COLUMN redrive.dead_letters.headers IS 'The headers of the job or of a captured failure.';
 COMMENT ON COLUMN redrive.dead_letters.position IS 'Where in the source it was (topic, partition and offset; a delivery id).';
 COMMENT ON COLUMN redrive.dead_letters.seen IS 'How many times this position was captured while its job was not live.';
 COMMENT ON COLUMN redrive.dead_letters.earlier_attempts IS 'Attempts of all earlier generations; `attempts` counts those of this one.';
@@ -90,12 +89,10 @@ COMMENT ON COLUMN redrive.dead_letters.events IS 'Events between its deaths (die
 COMMENT ON COLUMN redrive.dead_letters.run_id IS 'The redrive run that redrove it last; NULL: none.';
 COMMENT ON COLUMN redrive.dead_letters.policy_id IS 'The policy that redrove it last; NULL: an operator did, or it was never redriven.';
 COMMENT ON COLUMN redrive.dead_letters.unique_key IS 'The unique key of its job. A letter does not hold the key: a redrive takes it again, or leaves the letter open.';
-COMMENT ON COLUMN redrive.dead_letters.group_key IS 'The group key of its job; NULL: none.';
 COMMENT ON COLUMN redrive.dead_letters.redacted IS 'JSON pointers of redacted payload values that no edit has replaced; an empty one: the captured bytes; NULL: none.';
 COMMENT ON COLUMN redrive.dead_letters.audit_id IS 'The audit record of the operation that discarded, reopened, restored or edited it last since its last death; NULL: none.';
 COMMENT ON COLUMN redrive.dead_letters.retry_after IS 'When a consumer of the view `dlq_events` may claim it; NULL: it waits for an operator.';
 COMMENT ON COLUMN redrive.dead_letters.claimed_until IS 'When the claim of a consumer expires; NULL: it has none.';
-COMMENT ON COLUMN redrive.dead_letters.archived_at IS 'When it was moved to `archived_letters`; NULL here.';
 COMMENT ON COLUMN redrive.dead_letters.failure_key IS 'The key that the handler gave to its failure group; NULL: the message decides.';
 
 CREATE INDEX dead_letters_open_for_redrive ON redrive.dead_letters (queue, died_at, id) WHERE state = 'open';
@@ -120,8 +117,8 @@ CREATE INDEX dead_letters_by_class ON redrive.dead_letters (error_class, state, 
 -- An operation that discarded or edited many letters is undone as a whole.
 CREATE INDEX dead_letters_by_audit ON redrive.dead_letters (audit_id, died_at, id) WHERE audit_id IS NOT NULL;
 
--- Redaction rules. Whenever a job dies, the values at these paths of the payload, and the matches of
--- these patterns in texts, are replaced by `[redacted]`.
+-- Redaction rules, of a queue or of all, and of a kind or of all. Whenever a job dies, the values at these paths of the
+-- payload, and the matches of these patterns in texts, are replaced by `[redacted]`.
 CREATE TABLE redrive.redactions (
     id         bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue      redrive.name,
@@ -131,8 +128,6 @@ CREATE TABLE redrive.redactions (
     keep_types boolean NOT NULL DEFAULT false
 );
 
-COMMENT ON COLUMN redrive.redactions.queue IS 'NULL: every queue.';
-COMMENT ON COLUMN redrive.redactions.kind IS 'NULL: every kind.';
 COMMENT ON COLUMN redrive.redactions.paths IS 'JSON pointers into the payload, such as /card/number; * stands for every element of an array or member of an object.';
 COMMENT ON COLUMN redrive.redactions.patterns IS 'PostgreSQL regular expressions, for error texts, headers and bytes that are not JSON.';
 COMMENT ON COLUMN redrive.redactions.keep_types IS 'Replace a payload value by one of its own type: 0, false, null, [], {}.';
@@ -165,10 +160,6 @@ CREATE TABLE redrive.letter_versions (
     CONSTRAINT letter_versions_keep_something CHECK (payload IS NOT NULL OR raw IS NOT NULL)
 );
 
-COMMENT ON COLUMN redrive.letter_versions.redacted IS 'JSON pointers of the redacted values, as in dead_letters; NULL: none.';
-COMMENT ON COLUMN redrive.letter_versions.at IS 'When the edit replaced it.';
-COMMENT ON COLUMN redrive.letter_versions.person IS 'The operator as named by the program; role is the database role.';
-COMMENT ON COLUMN redrive.letter_versions.reason IS 'The explanation that the operator gave.';
 -- How long letters of a state are kept, and whether they are then deleted or archived. A rule for a
 -- queue takes precedence over the rule for all queues. Letters without a rule are kept forever.
 CREATE TABLE redrive.retention (

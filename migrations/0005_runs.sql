@@ -45,7 +45,6 @@ CREATE TABLE redrive.redrive_runs (
     CONSTRAINT runs_halted_have_a_cause CHECK ((state = 'halted') <= (halted_because IS NOT NULL))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
-COMMENT ON COLUMN redrive.redrive_runs.role IS 'The database role of the session that created it.';
 COMMENT ON COLUMN redrive.redrive_runs.approved_by IS 'The second operator, if its size needed an approval.';
 COMMENT ON COLUMN redrive.redrive_runs.delay_ms IS 'How long a job waits until it is ready, in milliseconds; NULL: not at all.';
 COMMENT ON COLUMN redrive.redrive_runs.rate IS 'Letters per second; NULL: unlimited.';

@@ -103,7 +103,6 @@ CREATE TABLE redrive.metric_values (
         autovacuum_vacuum_cost_delay = 0);
 
 COMMENT ON COLUMN redrive.metric_values.sum IS 'For a histogram: the sum of the values that were observed in the bucket.';
-COMMENT ON COLUMN redrive.metric_values.last_at IS 'When it was last counted.';
 
 -- The names that are published: the first 100 queues, and for each the first 20 kinds, error classes and sources.
 -- They are kept forever, because a counter whose name disappears looks like a decrease. The others are summed under

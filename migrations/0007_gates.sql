@@ -68,7 +68,6 @@ CREATE TABLE redrive.rate_limits (
 
 COMMENT ON COLUMN redrive.rate_limits.kind IS 'The kind; empty: all jobs of the queue.';
 COMMENT ON COLUMN redrive.rate_limits.each_group IS 'Whether the limit applies to each group of the queue by itself.';
-COMMENT ON COLUMN redrive.rate_limits.rate IS 'Starts per second.';
 
 -- The tokens of each limit of a queue or kind. It is apart from the limits because it changes with each claim and is compacted: a
 -- snapshot that is older than a compaction finds no bucket, and a claim without a bucket gets no token.

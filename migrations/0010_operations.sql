@@ -17,9 +17,7 @@ CREATE TABLE redrive.audit (
 CREATE INDEX audit_by_operation ON redrive.audit (batch_of) INCLUDE (letters) WHERE batch_of IS NOT NULL;
 
 COMMENT ON TABLE redrive.audit IS 'Append-only record of operator actions. Old records can be pruned, and values erased.';
-COMMENT ON COLUMN redrive.audit.role IS 'The database role of the session.';
 COMMENT ON COLUMN redrive.audit.person IS 'The operator as named by the program, usually user@host.';
-COMMENT ON COLUMN redrive.audit.reason IS 'The explanation that the operator gave.';
 COMMENT ON COLUMN redrive.audit.letters IS 'How many letters, or jobs, the action changed.';
 COMMENT ON COLUMN redrive.audit.about IS 'Further facts: the run, the group, the policy, the edit.';
 COMMENT ON COLUMN redrive.audit.batch_of IS 'The first record of the operation, if this one is of a later batch.';
