@@ -18,9 +18,6 @@ CREATE DOMAIN redrive.kind AS text COLLATE "C"
 -- doubled the cost of inserting one job.
 CREATE DOMAIN redrive.short_text AS text COLLATE "C" CHECK (length(VALUE) BETWEEN 1 AND 100);
 CREATE DOMAIN redrive.kind_text AS text COLLATE "C" CHECK (length(VALUE) BETWEEN 1 AND 255);
-CREATE DOMAIN redrive.priority AS smallint CHECK (VALUE BETWEEN -1000 AND 1000);
-CREATE DOMAIN redrive.attempt_limit AS integer CHECK (VALUE BETWEEN 1 AND 1000);
-CREATE DOMAIN redrive.small_counter AS smallint CHECK (VALUE >= 0);
 CREATE DOMAIN redrive.run_time AS timestamptz CHECK (VALUE > '2000-01-01Z' AND VALUE < '3000-01-01Z');
 CREATE DOMAIN redrive.group_key AS text COLLATE "C" CHECK (octet_length(VALUE) BETWEEN 1 AND 200);
 -- An enqueuer may count what it likes, but the sum of all rows must not exceed a bigint.

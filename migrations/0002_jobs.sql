@@ -9,13 +9,13 @@ CREATE VIEW redrive.ring AS SELECT p.last_value::smallint AS segment FROM redriv
 
 -- What the ring remembers about each segment, apart from `ring`, so that an enqueue never reads it.
 CREATE TABLE redrive.ring_segments (
-    segment      smallint              NOT NULL PRIMARY KEY CHECK (segment BETWEEN 0 AND 7),
+    segment      smallint    NOT NULL PRIMARY KEY CHECK (segment BETWEEN 0 AND 7),
     turned_at    timestamptz,
     truncated_at timestamptz,
     drained_at   timestamptz,
     drained_xid  xid8,
-    retry_at     timestamptz           NOT NULL DEFAULT '-infinity',
-    refusals     redrive.small_counter NOT NULL DEFAULT 0,
+    retry_at     timestamptz NOT NULL DEFAULT '-infinity',
+    refusals     smallint    NOT NULL DEFAULT 0 CHECK (refusals >= 0),
     CONSTRAINT ring_segments_are_drained_at_a_transaction CHECK ((drained_at IS NULL) = (drained_xid IS NULL))
 );
 INSERT INTO redrive.ring_segments (segment, turned_at)

@@ -10,8 +10,8 @@ CREATE TABLE redrive.schedules (
     queue        redrive.name,
     kind         redrive.kind,
     payload      json                  CHECK (octet_length(payload::text) <= 1048576),
-    priority     redrive.priority,
-    max_attempts redrive.attempt_limit,
+    priority     smallint              CHECK (priority BETWEEN -1000 AND 1000),
+    max_attempts integer               CHECK (max_attempts BETWEEN 1 AND 1000),
     -- A tick adds two headers.
     headers      redrive.headers       CHECK (octet_length(headers::text) <= 64000),
     policy       jsonb                 CHECK (policy IS NULL OR (jsonb_typeof(policy -> 'letters') = 'object') IS TRUE),

@@ -297,7 +297,7 @@ fn drift_names_every_kind_of_object_and_leaves_nothing() {
         ALTER TABLE redrive.schedules DROP COLUMN cron CASCADE;
         ALTER TYPE redrive.death ADD ATTRIBUTE more text;
         ALTER TYPE redrive.death DROP ATTRIBUTE cause CASCADE;
-        ALTER DOMAIN redrive.priority DROP CONSTRAINT priority_check;
+        ALTER DOMAIN redrive.run_time DROP CONSTRAINT run_time_check;
         UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'redrive.leases_for_reap'::regclass;
         DROP SEQUENCE redrive.ring_position CASCADE;
         ALTER SEQUENCE redrive.job_id CYCLE;
@@ -320,7 +320,7 @@ fn drift_names_every_kind_of_object_and_leaves_nothing() {
         "column audit.at differs from the migrations",
         "column schedules.cron is missing",
         "column death.cause is missing",
-        "constraint priority_check on priority is missing",
+        "constraint run_time_check on run_time is missing",
         "index leases_for_reap is invalid",
         "sequence ring_position is missing",
         "sequence job_id differs from the migrations",
