@@ -11,16 +11,7 @@ words! {
     /// declaration.
     ///
     /// Behind [`Pooler::Transaction`], redrive keeps nothing on the connection between transactions: no
-    /// prepared statements, session settings or LISTEN. The costs:
-    ///
-    /// - Each statement is planned again, and a worker's statement takes three round trips: settings,
-    ///   statement, commit.
-    /// - Workers [poll](crate::WorkerBuilder::poll_interval), every few milliseconds while jobs arrive
-    ///   and every second when idle. A cancel reaches a running job with the next renewal (a third of a
-    ///   lease), an open breaker or a pause with the next check (at most 10 seconds).
-    /// - A handler [with its transaction](crate::JobHandler#transactions), and a
-    ///   [sink](crate::dlq::Sink) during a delivery, hold one server connection.
-    ///
+    /// prepared statements, session settings or LISTEN. The [guide](crate::_guide::poolers) has the costs.
     /// Statement-mode poolers are not supported, because redrive needs transactions.
     ///
     /// ```

@@ -20,11 +20,7 @@ use crate::error::{Error, Result};
 /// The settings of a worker's connections.
 ///
 /// Five of them pin the plans, because the hot statements run on tables that are empty now and
-/// full a moment later. A sequential scan planned at the wrong moment drains 13 times slower, and a
-/// bitmap scan of a queue that was never analyzed reads all its rows. With both off, their cost
-/// penalty would trigger JIT compilation for every statement (measured: 40 times slower), parallel
-/// workers for small tables (8 ms to start them) and a new plan for each claim, which costs as much as
-/// the claim.
+/// full a moment later; see "Pinned plans" in ARCHITECTURE.md.
 ///
 /// The `search_path` keeps functions and operators that another role creates, for example in
 /// `public`, out of a worker's statements. Without `row_security`, a statement that would miss rows
