@@ -1,15 +1,7 @@
 -- Purpose: Least privilege: grants for each kind of role.
 
--- Grants a role what professions need:
---   app       what an ordinary service does: enqueues, runs jobs, captures, sets its schedules and group policies, and
---             publishes its metrics; acts on no letter by hand
---   enqueuer  enqueues, and reads no payload
---   worker    runs jobs and does chores, and the ticks of schedules; enqueues other jobs only if it is an enqueuer too
---   capturer  captures failures, and reads nothing
---   operator  acts on letters, runs, queues, schedules, breakers and waiting jobs; reads everything; appends to the
---             audit but cannot change it; can create jobs, because redriving does
---   reader    reads every job, letter, run, schedule and audit record, and changes nothing
---   exporter  reads the metrics: numbers, and the names of queues, kinds and error classes
+-- Grants a role what professions need: enqueuer, worker, capturer, operator, reader and exporter, of which SECURITY.md
+-- says what they can do; and app, an ordinary service, which is all of these but operator and reader, and has settings.
 -- Create the role first: CREATE ROLE shop LOGIN PASSWORD '...'. Only a superuser can grant `pg_monitor`, which an
 -- exporter needs to see the transactions of other roles. Grant again after a migration, because a newer version may need
 -- more. REVOKE and DROP OWNED BY undo it. Returns what remains to be done; empty: nothing.
@@ -32,9 +24,7 @@ DECLARE
         WHERE p.pronamespace = 'redrive'::regnamespace AND p.prokind = 'f' AND NOT p.prosecdef
             AND p.proname::text <> ALL (acts || 'grant_role'::text)
             AND has_function_privilege(p.oid, 'EXECUTE WITH GRANT OPTION'));
-    -- Names are of the schema.
-    everybody CONSTANT text[] := ARRAY['SELECT ON migrations'];
-    -- Only these columns: a role that writes the others could change how often a job is attempted.
+    -- Names are of the schema. Only these columns: a role that writes the others could change how often a job is attempted.
     enqueuer CONSTANT text[] := ARRAY[
         'USAGE ON SEQUENCE job_id',
         'SELECT (id), INSERT (id, segment, rank, queue, kind, payload, meta) ON jobs',
@@ -143,7 +133,7 @@ BEGIN
         END IF;
         EXECUTE format('GRANT USAGE ON SCHEMA redrive TO %I', grant_role.role);
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', shared, grant_role.role);
-        FOREACH each_grant IN ARRAY everybody || granted LOOP
+        FOREACH each_grant IN ARRAY granted || 'SELECT ON migrations'::text LOOP
             EXECUTE format('GRANT %s TO %I', regexp_replace(each_grant, '\w+(?=,|$)(?!.*\sON\s)', 'redrive.\&', 'g'),
                            grant_role.role);
         END LOOP;
