@@ -141,8 +141,7 @@ BEGIN
             THEN format('the unique key is %s bytes; it must be 1 to 200', octet_length(enqueue.unique_key))
         WHEN octet_length(enqueue.group_key) NOT BETWEEN 1 AND 200
             THEN format('the group is %s bytes; it must be 1 to 200', octet_length(enqueue.group_key))
-        WHEN jsonb_typeof(enqueue.headers) <> 'object' OR octet_length(enqueue.headers::text) > 65536
-            THEN 'the headers must be a JSON object of at most 65536 bytes'
+        WHEN jsonb_typeof(enqueue.headers) <> 'object' THEN 'the headers must be a JSON object'
         WHEN redrive.have_reserved_header(enqueue.headers)
             THEN 'names of headers that start with redrive- are reserved, except redrive-payload-version with a whole number from 1'
         WHEN enqueue.expires_in <= enqueue.delay OR enqueue.expires_in > '3650 days'
@@ -158,6 +157,8 @@ BEGIN
     enqueue.headers := nullif(coalesce(enqueue.headers, '{}') || jsonb_strip_nulls(jsonb_build_object(
         'redrive-expires-in-ms', ceil(extract(epoch FROM enqueue.expires_in) * 1000)::bigint::text,
         'redrive-unique-until', CASE WHEN enqueue.until_started THEN 'started' END)), '{}');
+    PERFORM redrive.refuse(CASE WHEN octet_length(enqueue.headers::text) > 65536 THEN format(
+        'the headers, with those that redrive adds, are %s bytes; the limit is 65536 bytes', octet_length(enqueue.headers::text)) END);
     RETURN (
         SELECT s.id
         FROM redrive.store_jobs(

@@ -153,7 +153,8 @@ fn the_sql_function_rejects_invalid_arguments() {
         max_attempts => 1001             -- 22023 redrive: max_attempts is 1001
         max_attempts => NULL             -- 22023 redrive: max_attempts
         headers => '[]'                  -- a JSON object
-        headers => jsonb_build_object('a', repeat('x', 65536)) -- 65536 bytes
+        headers => jsonb_build_object('a', repeat('x', 65536)) -- the limit is 65536 bytes
+        headers => jsonb_build_object('a', repeat('x', 65527)), expires_in => '1 day' -- are 65573 bytes
         headers => '{"redrive-source": "x"}' -- are reserved
         headers => '{"redrive-payload-version": "0"}' -- a whole number from 1
         expires_in => '0'                -- longer than its delay
