@@ -37,7 +37,7 @@ pub(crate) const MAX_WHOLE_BYTES: usize = 16 * 1024 * 1024;
 /// # Ok(()) }
 /// ```
 // Serialized without its bytes, as `redrive.capture_letters` and `redrive.import_letters` take it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[must_use]
 pub struct ForeignFailure {
     source: String,
@@ -125,15 +125,8 @@ impl ForeignFailure {
             position: position.into(),
             queue: queue.into(),
             kind: kind.into(),
-            content_type: None,
-            headers: BTreeMap::new(),
-            error_class: None,
-            error_message: None,
-            error_detail: None,
-            group_key: None,
-            failure_key: None,
-            letter: None,
             raw: raw.into(),
+            ..ForeignFailure::default()
         }
     }
 
