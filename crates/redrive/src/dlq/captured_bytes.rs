@@ -1,6 +1,5 @@
 //! Reads the unchanged bytes of captured failures.
 
-use crate::db::row::first;
 use crate::dlq::prelude::*;
 
 impl Dlq<'_> {
@@ -14,11 +13,7 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database fails.
     pub fn captured_bytes(&self, id: JobId) -> Result<Option<Vec<u8>>> {
-        self.db.call_within(
-            "read captured bytes",
-            self.db.bulk_timeout(),
-            move |session| captured_bytes(session, id),
-        )
+        self.bytes(id, &sql::CAPTURED_BYTES)
     }
 
     /// Returns the unchanged captured bytes of a letter in the archive; `None`: there are none.
@@ -26,16 +21,12 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database fails.
     pub fn archived_bytes(&self, id: JobId) -> Result<Option<Vec<u8>>> {
-        let doing = format!("read the captured bytes of the archived letter {id}");
-        let ask = self.db.ask_bulk();
-        let rows = ask.rows(&doing, &sql::ARCHIVED_BYTES, &[&id])?;
-        Ok(first::<Option<Vec<u8>>>(&rows)?.flatten())
+        self.bytes(id, &sql::ARCHIVED_BYTES)
     }
-}
 
-/// Returns the captured bytes of a letter.
-pub(crate) fn captured_bytes(session: &mut Session, id: JobId) -> Result<Option<Vec<u8>>> {
-    let doing = format!("read the captured bytes of letter {id}");
-    let rows = session.query(&doing, &sql::CAPTURED_BYTES, &[&id.get()])?;
-    Ok(first::<Option<Vec<u8>>>(&rows)?.flatten())
+    fn bytes(self, id: JobId, sql: &'static sql::Sql) -> Result<Option<Vec<u8>>> {
+        let doing = format!("read the captured bytes of letter {id}");
+        let bytes: Option<Option<Vec<u8>>> = self.db.ask_bulk().first(&doing, sql, &[&id])?;
+        Ok(bytes.flatten())
+    }
 }

@@ -2,11 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
+use crate::db::ask::{Call, all, rows};
 use crate::db::caller::DbCaller;
+use crate::db::column::Given;
 use crate::db::database::BatchProgress;
-use crate::db::row::first;
-use crate::db::session::Parameter;
-use crate::dlq::captured_bytes::captured_bytes;
 use crate::dlq::letter::Letter;
 use crate::dlq::prelude::*;
 use crate::job::failure::Failure;
@@ -142,9 +141,6 @@ impl<S: Sink + ?Sized> Hand<'_, S> {
             done.skipped.push(id);
             return Ok(());
         };
-        let name = clip(self.sink.name().to_owned(), 200);
-        let person = self.operator.by().map(str::to_owned);
-        let reason = self.operator.given_reason().map(str::to_owned);
         let sent = run_handler(|| self.sink.send(&letter));
         let failed = sent.err().map(|outcome| {
             let report = outcome.failure.report;
@@ -154,19 +150,18 @@ impl<S: Sink + ?Sized> Hand<'_, S> {
                 error_message: clip(report.message, SAID_BYTES),
             }
         });
-        let failure = failed.clone();
+        let name = clip(self.sink.name().to_owned(), 200);
+        let error = failed.as_ref();
+        let error = error.map(|failed| (&*failed.error_class, &*failed.error_message));
+        let (class, message) = error.unzip();
         let doing = format!("record the delivery of letter {id}");
-        let recorded = self
-            .db_caller
+        let told: [&dyn Given; 5] = [&id, &name, self.operator, &class, &message];
+        let record = rows(&doing, &sql::DELIVERED, &told);
+        self.db_caller
             .call(&doing.clone(), self.step, move |session| {
-                let error = failure.map(|failed| (failed.error_class, failed.error_message));
-                let (class, message) = error.unzip();
-                let told: [Parameter<'_>; 6] =
-                    [&id.get(), &name, &person, &reason, &class, &message];
-                let written = session.query(&doing, &sql::DELIVERED, &told);
-                session.end(&doing, written.map(drop))
-            });
-        recorded?;
+                let recorded = record(session);
+                session.end(&doing, recorded.map(drop))
+            })?;
         match failed {
             None => done.delivered.push(id),
             Some(failed) => done.failed.push(failed),
@@ -174,44 +169,41 @@ impl<S: Sink + ?Sized> Hand<'_, S> {
         Ok(())
     }
 
-    /// Begins a transaction and locks the letter, if it still matches and was not redacted.
+    /// Begins a transaction, locks the letter and reads it with all of its captured bytes, if it still matches and was not
+    /// redacted.
     fn take(&mut self, id: JobId) -> Result<Option<Letter>> {
         let filter = self.letters.these(&[id]).parameter()?;
         let doing = format!("take letter {id}");
+        let now: Option<SystemTime> = None;
+        let open = vec![LetterState::Open];
+        let lock: Call<Vec<JobId>> =
+            all(&doing, &sql::LOCK_LETTERS, &[&filter, &open, &now, &1_i64]);
+        let first: Option<JobId> = None;
+        let read: Call<Vec<Letter>> =
+            all(&doing, &sql::LETTERS, &[&filter, &first, &1_i64, &false]);
+        let bytes: Call<Vec<Option<Vec<u8>>>> = all(&doing, &sql::CAPTURED_BYTES, &[&id]);
+        let take = move |session: &mut Session| -> Result<Option<Letter>> {
+            if lock(session)?.is_empty() {
+                return Ok(None);
+            }
+            let letter = read(session)?.pop();
+            let mut letter = letter.filter(|letter| letter.redacted.is_empty());
+            if let Some(letter) = &mut letter
+                && letter.raw_size.take().is_some()
+            {
+                letter.raw = bytes(session)?.pop().flatten();
+            }
+            Ok(letter)
+        };
         self.db_caller
             .call(&doing.clone(), self.step, move |session| {
                 // The sink may be idle in the transaction for longer than the
                 // session allows.
                 session.begin(&doing, "SET LOCAL idle_in_transaction_session_timeout = 0")?;
-                match locked(session, &doing, &filter, id) {
+                match take(session) {
                     Ok(Some(letter)) => Ok(Some(letter)),
                     none => session.end(&doing, none),
                 }
             })
     }
-}
-
-/// Locks a letter and reads it with all of its captured bytes, unless it was redacted.
-fn locked(session: &mut Session, doing: &str, filter: &Json, id: JobId) -> Result<Option<Letter>> {
-    let now: Option<SystemTime> = None;
-    let held = session.query(
-        doing,
-        &sql::LOCK_LETTERS,
-        &[filter, &&["open"][..], &now, &1_i64],
-    )?;
-    if held.is_empty() {
-        return Ok(None);
-    }
-    let rows = session.query(
-        doing,
-        &sql::LETTERS,
-        &[filter, &None::<i64>, &1_i64, &false],
-    )?;
-    let mut letter = first(&rows)?.filter(|letter: &Letter| letter.redacted.is_empty());
-    if let Some(letter) = &mut letter
-        && letter.raw_size.take().is_some()
-    {
-        letter.raw = captured_bytes(session, id)?;
-    }
-    Ok(letter)
 }
