@@ -124,13 +124,11 @@ CREATE TABLE redrive.redactions (
     queue      redrive.name,
     kind       redrive.kind,
     paths      text[]  NOT NULL DEFAULT '{}',
-    patterns   text[]  NOT NULL DEFAULT '{}',
-    keep_types boolean NOT NULL DEFAULT false
+    patterns   text[]  NOT NULL DEFAULT '{}'
 );
 
 COMMENT ON COLUMN redrive.redactions.paths IS 'JSON pointers into the payload, such as /card/number; * stands for every element of an array or member of an object.';
 COMMENT ON COLUMN redrive.redactions.patterns IS 'PostgreSQL regular expressions, for error texts, headers and bytes that are not JSON.';
-COMMENT ON COLUMN redrive.redactions.keep_types IS 'Replace a payload value by one of its own type: 0, false, null, [], {}.';
 
 -- The conditions for redriving letters of a queue. A queue without a row needs nothing. Only the owner of the
 -- schema can change it: an operator who could would not be bound by it.

@@ -76,7 +76,7 @@ BEGIN
         UPDATE redrive.dead_letters l
         SET payload = g.payload, raw = g.raw, edits = g.version + 1, audit_id = operation,
             redacted = CASE WHEN is_restore THEN g.redacted
-                WHEN l.redacted IS NOT NULL THEN redrive.still_redacted(l.redacted, l.payload, g.payload) END,
+                WHEN l.redacted IS NOT NULL THEN redrive.still_redacted(l.redacted, g.payload) END,
             changed_at = clock_timestamp(),
             events = redrive.add_event(l.events, redrive.act_event(
                 'edited', edit_letters.person, edit_letters.reason, jsonb_build_object('version', g.version + 1)))

@@ -1,20 +1,16 @@
 -- Purpose: Redacting letters that are stored already.
 
--- Returns the pointers whose redacted values an edit from `before` to `after` has not replaced; NULL: none.
--- The empty pointer stands for the whole content, which any JSON replaces.
-CREATE OR REPLACE FUNCTION redrive.still_redacted(redacted text[], before json, after json) RETURNS text[]
+-- Returns the pointers whose redacted values a new payload has not replaced; NULL: none. The empty pointer stands for the
+-- whole content, which any JSON replaces. Nobody knows what a payload that cannot be read replaces.
+CREATE OR REPLACE FUNCTION redrive.still_redacted(redacted text[], payload json) RETURNS text[]
     LANGUAGE sql IMMUTABLE
 AS $$
     SELECT nullif(ARRAY(
         SELECT r.pointer
         FROM unnest($1) AS r (pointer)
-        CROSS JOIN (SELECT redrive.readable_payload($2) AS before, redrive.readable_payload($3) AS after) d
-        WHERE CASE r.pointer
-            WHEN '' THEN $3 IS NULL
-            -- Nobody knows what a payload that cannot be read replaces.
-            ELSE num_nulls(d.before, d.after) > num_nulls($2, $3)
-                OR redrive.share_value(d.before, d.after, redrive.pointer_parts(r.pointer))
-            END
+        CROSS JOIN (SELECT redrive.readable_payload($2) AS document) d
+        WHERE r.pointer <> ''
+            AND (d.document IS NULL OR redrive.has_value(d.document, redrive.pointer_parts(r.pointer), '"[redacted]"'))
     ), '{}')
 $$;
 

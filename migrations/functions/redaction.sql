@@ -61,50 +61,44 @@ AS $$
         ORDER BY p.place) END
 $$;
 
--- Returns whether two documents have the same value at any place that a pointer matches.
-CREATE OR REPLACE FUNCTION redrive.share_value(one jsonb, other jsonb, parts text[]) RETURNS boolean
+-- Returns whether a document has a value, or this one, at any place that a pointer matches.
+CREATE OR REPLACE FUNCTION redrive.has_value(document jsonb, parts text[], value jsonb DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
 AS $$
 BEGIN
-    IF cardinality(parts) = 0 THEN
-        RETURN one = other;
+    IF document IS NULL OR cardinality(parts) = 0 THEN
+        RETURN document = coalesce(value, document);
     ELSIF parts[1] <> '*' THEN
-        RETURN redrive.share_value(one #> parts[1:1], other #> parts[1:1], parts[2:]);
+        RETURN redrive.has_value(document #> parts[1:1], parts[2:], value);
     END IF;
     RETURN EXISTS (
-        SELECT FROM jsonb_each(CASE jsonb_typeof(one) WHEN 'object' THEN one ELSE '{}' END) e
-        WHERE redrive.share_value(e.value, other -> e.key, parts[2:])
-        UNION ALL
-        SELECT FROM jsonb_array_elements(CASE jsonb_typeof(one) WHEN 'array' THEN one ELSE '[]' END)
-            WITH ORDINALITY AS a (value, place)
-        WHERE redrive.share_value(a.value, other -> (a.place - 1)::integer, parts[2:]));
+        SELECT FROM jsonb_path_query(document, CASE jsonb_typeof(document)
+            WHEN 'object' THEN 'strict $.*' ELSE 'strict $[*]' END::jsonpath, silent => true) AS e (part)
+        WHERE redrive.has_value(e.part, parts[2:], value));
 END
 $$;
 
 -- Redacts the values of a document that a pointer matches. It builds each level once, because setting the
 -- members of a long array one by one would copy the document for each.
-CREATE OR REPLACE FUNCTION redrive.redact_values(document jsonb, parts text[], keep_types boolean) RETURNS jsonb
+CREATE OR REPLACE FUNCTION redrive.redact_values(document jsonb, parts text[]) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE
 AS $$
 DECLARE
     child jsonb;
 BEGIN
     IF cardinality(parts) = 0 THEN
-        RETURN CASE WHEN keep_types THEN CASE jsonb_typeof(document)
-            WHEN 'number' THEN '0' WHEN 'boolean' THEN 'false' WHEN 'null' THEN 'null'
-            WHEN 'array' THEN '[]' WHEN 'object' THEN '{}' ELSE '"[redacted]"' END
-            ELSE '"[redacted]"' END::jsonb;
+        RETURN '"[redacted]"';
     ELSIF parts[1] <> '*' THEN
         child := document #> parts[1:1];
         RETURN CASE WHEN child IS NULL THEN document
-            ELSE jsonb_set(document, parts[1:1], redrive.redact_values(child, parts[2:], keep_types)) END;
+            ELSE jsonb_set(document, parts[1:1], redrive.redact_values(child, parts[2:])) END;
     END IF;
     RETURN CASE jsonb_typeof(document)
         WHEN 'object' THEN (
-            SELECT coalesce(jsonb_object_agg(e.key, redrive.redact_values(e.value, parts[2:], keep_types)), '{}')
+            SELECT coalesce(jsonb_object_agg(e.key, redrive.redact_values(e.value, parts[2:])), '{}')
             FROM jsonb_each(document) e)
         WHEN 'array' THEN (
-            SELECT coalesce(jsonb_agg(redrive.redact_values(a.value, parts[2:], keep_types) ORDER BY a.place), '[]')
+            SELECT coalesce(jsonb_agg(redrive.redact_values(a.value, parts[2:]) ORDER BY a.place), '[]')
             FROM jsonb_array_elements(document) WITH ORDINALITY AS a (value, place))
         ELSE document
     END;
@@ -153,9 +147,8 @@ BEGIN
         END IF;
         FOREACH pointer IN ARRAY rule.paths LOOP
             parts := redrive.pointer_parts(pointer);
-            -- If it has a value there, it shares it with itself.
-            IF redrive.share_value(document, document, parts) THEN
-                document := redrive.redact_values(document, parts, rule.keep_types);
+            IF redrive.has_value(document, parts) THEN
+                document := redrive.redact_values(document, parts);
                 letter.payload := document;
                 -- The captured bytes contain the same value.
                 letter.raw := NULL;
@@ -212,7 +205,7 @@ $$;
 -- A NULL queue or kind matches every one.
 CREATE OR REPLACE FUNCTION redrive.add_redaction(
     queue text, kind text, paths text[] DEFAULT '{}', patterns text[] DEFAULT '{}',
-    person text DEFAULT NULL, reason text DEFAULT NULL, keep_types boolean DEFAULT false
+    person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -221,15 +214,14 @@ DECLARE
 BEGIN
     PERFORM redrive.check_name('queue', coalesce(add_redaction.queue, '?'));
     PERFORM redrive.check_name('kind', coalesce(add_redaction.kind, '?'));
-    INSERT INTO redrive.redactions AS r (queue, kind, paths, patterns, keep_types)
+    INSERT INTO redrive.redactions AS r (queue, kind, paths, patterns)
     VALUES (add_redaction.queue, add_redaction.kind, coalesce(add_redaction.paths, '{}'),
-            coalesce(add_redaction.patterns, '{}'), redrive.flag_of('keep_types', add_redaction.keep_types))
+            coalesce(add_redaction.patterns, '{}'))
     RETURNING r.id INTO added;
     PERFORM redrive.record_act(
         'add_redaction', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
             'redaction', added, 'queue', add_redaction.queue, 'kind', add_redaction.kind,
-            'paths', add_redaction.paths, 'patterns', add_redaction.patterns,
-            'keep_types', nullif(add_redaction.keep_types, false))));
+            'paths', add_redaction.paths, 'patterns', add_redaction.patterns)));
     RETURN added;
 END
 $$;

@@ -52,9 +52,6 @@ pub(crate) struct AddRedaction {
         allow_hyphen_values = true
     )]
     patterns: Vec<String>,
-    /// Keep the JSON types of payload values: a number becomes 0, not a text.
-    #[arg(long, requires = "paths")]
-    keep_types: bool,
     #[command(flatten)]
     reason: Reason,
 }
@@ -96,17 +93,12 @@ pub(crate) struct ApplyRedactions {
 
 fn list(cx: &mut Context<'_>) -> Result<Ending> {
     let redactions = cx.database()?.dlq().redactions().list()?;
-    let values = |redaction: &Redaction| match redaction.keep_types {
-        true => "of their type",
-        false => "[redacted]",
-    };
     let table = table!((id, redaction) in &redactions => {
         Number "ID" => id,
         Text "QUEUE" => redaction.queue.as_deref().unwrap_or("(every)"),
         Name "KIND" => redaction.kind.as_deref().unwrap_or("(every)"),
         Text "PATHS" => redaction.paths.join(" "),
         Text "PATTERNS" => redaction.patterns.join(" "),
-        Text "VALUES" => values(redaction),
     });
     cx.list(
         "there are no redactions",
@@ -117,15 +109,14 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
 }
 
 fn redaction_json(id: RedactionId, redaction: &Redaction) -> impl Serialize {
-    object!(redaction => id = id.get(), queue, kind, paths, patterns, keep_types)
+    object!(redaction => id = id.get(), queue, kind, paths, patterns)
 }
 
 impl AddRedaction {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let redaction = Redaction::new()
             .with(self.queue.as_ref(), Redaction::queue)
-            .with(self.kind.as_ref(), Redaction::kind)
-            .with_flag(self.keep_types, Redaction::keep_types);
+            .with(self.kind.as_ref(), Redaction::kind);
         let redaction = self.paths.iter().fold(redaction, Redaction::path);
         let redaction = self.patterns.iter().fold(redaction, Redaction::pattern);
         let db = cx.database()?;

@@ -194,7 +194,7 @@ functions {
     COUNT_JOBS = count_jobs(jsonb, integer);
     PAGE_WAITING = page_waiting(jsonb, jsonb, bigint);
     ADD_GROUP_RULE = add_group_rule(bigint, bigint, text, text, text);
-    ADD_REDACTION = add_redaction(text, text, [text], [text], text, text, boolean);
+    ADD_REDACTION = add_redaction(text, text, [text], [text], text, text);
     APPLY_RETENTION = apply_retention(bigint, text, text, text);
     PREVIEW_GROUP_RULE = preview_group_rule(bigint, bigint, text);
     CHANGE_RUN = change_run(bigint, text, text, text);

@@ -30,8 +30,6 @@ row! {
         pub paths: Vec<String>,
         /// The regular expressions of texts.
         pub patterns: Vec<String>,
-        /// Whether payload values keep their JSON types.
-        pub keep_types: bool,
     }
 }
 
@@ -55,11 +53,6 @@ impl Redaction {
 
         /// Removes text that matches this regular expression.
         pub fn pattern(self, pattern: impl Into<String>) => self.patterns.push(pattern.into());
-
-        /// Keeps the JSON types of payload values, for handlers that could not decode a text: numbers
-        /// become 0, booleans false, arrays and objects empty. Defaults to `[redacted]` for every
-        /// type.
-        pub fn keep_types(self) => self.keep_types = true;
     }
 }
 
@@ -79,7 +72,6 @@ impl Redactions<'_> {
                 &redaction.paths,
                 &redaction.patterns,
                 operator,
-                &redaction.keep_types,
             ],
         )
     }

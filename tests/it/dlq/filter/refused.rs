@@ -67,7 +67,6 @@ const WRONG: &str = r#"
     set_protection('orders', -1)                     -- a number of letters, not -1
     set_protection('orders', roles => '{no_such_role}') -- a number of letters, not no_such_role
     set_protection('orders', roles => '{NULL}')      -- a number of letters, not NULL
-    add_redaction('orders', NULL, '{/card}', keep_types => NULL) -- must be true or false
     remove_rate_limit('orders', each_group => NULL) -- must be true or false
     repair(NULL) -- must be true or false
     add_group_rule(1, NULL, NULL)                    -- either a group that it merges into or a pattern

@@ -63,7 +63,7 @@ fn a_letter_that_dies_again_stays_marked_even_without_the_rule() {
 fn an_edit_that_replaces_the_redacted_values_clears_the_mark() {
     let (_test, queue) = TestDatabase::with_orders();
     cards(queue.database());
-    let amount = Redaction::new().path("/amount").keep_types();
+    let amount = Redaction::new().path("/amount");
     queue.redacts(&amount);
     let id = queue.enqueue(&charge()).unwrap();
     die(&queue, declined);
@@ -86,10 +86,9 @@ fn an_edit_that_replaces_the_redacted_values_clears_the_mark() {
         );
         assert_eq!(edit(Edit::set(&long).unwrap()), ["/amount"]);
     }
-    for (amount, left) in [(10, vec!["/amount"]), (7, vec![])] {
-        let whole = format!(r#"{{"card": "4000", "amount": {amount}}}"#);
-        assert_eq!(edit(Edit::set(&whole).unwrap()), left, "{amount}");
-    }
+    let none: [&str; 0] = [];
+    let whole = r#"{"card": "4000", "amount": 7}"#;
+    assert_eq!(edit(Edit::set(whole).unwrap()), none);
 
     // An earlier payload is as redacted as it was.
     queue.restores(&only(id), Some(0));
