@@ -25,7 +25,6 @@ DECLARE
     place     CONSTANT text := failure ->> 'position';
     long_kind CONSTANT text := failure ->> 'kind';
     kind      CONSTANT text := redrive.shortened(long_kind, 255);
-    is_large  CONSTANT boolean := octet_length(bytes) > 16777216;
     headers   jsonb := nullif(failure -> 'headers', 'null');
     originals jsonb;
     letter    redrive.dead_letters;
@@ -59,19 +58,18 @@ BEGIN
     letter.queue := failure ->> 'queue';
     letter.kind := kind;
     letter.content_type := coalesce(failure ->> 'content_type', 'application/json');
-    -- The start of every value that was shortened, and the number of bytes if listings show only their start.
+    -- The start of every value that was shortened.
     originals := coalesce(headers, '{}') || jsonb_strip_nulls(jsonb_build_object(
         'redrive-source', CASE WHEN length(source) > 100 THEN left(source, 4096) END,
         'redrive-position', CASE WHEN length(place) > 500 THEN left(place, 4096) END,
-        'redrive-kind', CASE WHEN length(long_kind) > 255 THEN left(long_kind, 4096) END,
-        'redrive-body-bytes', CASE WHEN is_large THEN octet_length(bytes)::text END));
+        'redrive-kind', CASE WHEN length(long_kind) > 255 THEN left(long_kind, 4096) END));
     letter.headers := CASE WHEN originals <> '{}' AND octet_length(originals::text) <= 65536 THEN originals ELSE headers END;
     letter.error_class := redrive.clip(coalesce(failure ->> 'error_class', 'captured'), 1024);
     letter.error_message := redrive.clip(coalesce(failure ->> 'error_message', ''), 8192);
     letter.error_detail := redrive.clip(failure ->> 'error_detail', 65536);
     letter.group_key := failure ->> 'group_key';
     letter.failure_key := coalesce(nullif(left(failure ->> 'failure_key', 256), ''), letter.failure_key);
-    letter.payload := CASE WHEN NOT is_large THEN redrive.json_of(bytes) END;
+    letter.payload := CASE WHEN octet_length(bytes) <= 16777216 THEN redrive.json_of(bytes) END;
     -- An exported letter may have no bytes beside its payload.
     letter.raw := CASE WHEN past IS NULL OR letter.payload IS NULL OR (past ->> 'has_raw')::boolean THEN bytes END;
     letter.enqueued_at := coalesce(letter.enqueued_at, clock_timestamp());
@@ -219,8 +217,8 @@ $$;
 -- redriving, it changes nothing, because the worker must not wait for the caller's transaction.
 --
 -- A source of more than 100 characters, a kind of more than 255 and a position of more than 500 are shortened; the headers
--- `redrive-source`, `redrive-kind` and `redrive-position` have the original. Bytes that exceed 16 MiB are
--- not parsed; listings show their first 64 KiB, and the header `redrive-body-bytes` has their number.
+-- `redrive-source`, `redrive-kind` and `redrive-position` have the original. Bytes that exceed 16 MiB are not parsed;
+-- listings show their first 64 KiB and their number.
 --
 -- `failure_key` decides the failure group instead of the message.
 --

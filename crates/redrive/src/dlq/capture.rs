@@ -108,8 +108,8 @@ impl ForeignFailure {
     /// shortened: the start, `~` and a hash of the whole. The header `redrive-source`, `redrive-kind` or `redrive-position`
     /// of the letter has the original.
     ///
-    /// Of bytes that exceed 16 MiB, the letter shows the first 64 KiB; the header `redrive-body-bytes` has
-    /// their number, and [`Dlq::captured_bytes`] returns all. They are not parsed as JSON.
+    /// Of bytes that exceed 16 MiB, the letter shows the first 64 KiB and their number, and [`Dlq::captured_bytes`]
+    /// returns all. They are not parsed as JSON.
     ///
     /// The position makes the capture idempotent: while the letter waits or its job runs, capturing
     /// it again adds no letter. A letter that was recovered or discarded opens again.
