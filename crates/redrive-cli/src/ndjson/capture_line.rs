@@ -14,6 +14,9 @@ use crate::optional::Optional as _;
 
 /// The source of letters that were not captured.
 const OWN_SOURCE: &str = "redrive:letter";
+/// The longest text of a line. JSON may write a byte as six, and `dlq capture` refuses a line that exceeds the largest capture
+/// in base64.
+const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
 /// The error class of a line without one.
 const DEFAULT_ERROR_CLASS: &str = "captured";
 
@@ -32,7 +35,7 @@ pub(crate) struct CaptureLine {
         skip_serializing_if = "Option::is_none"
     )]
     pub(crate) payload: Option<Box<RawValue>>,
-    /// Bytes that are UTF-8.
+    /// Bytes that are UTF-8, if they are not too many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) raw: Option<String>,
     /// Any other bytes.
@@ -94,8 +97,8 @@ impl CaptureLine {
         };
         match (all.as_ref().or(letter.raw.as_ref()), &letter.payload) {
             (Some(raw), _) => match std::str::from_utf8(raw) {
-                Ok(text) => line.raw = Some(text.to_owned()),
-                Err(_) => line.raw_base64 = Some(STANDARD.encode(raw)),
+                Ok(text) if text.len() <= MAX_TEXT_BYTES => line.raw = Some(text.to_owned()),
+                Ok(_) | Err(_) => line.raw_base64 = Some(STANDARD.encode(raw)),
             },
             // A line cannot have its line breaks.
             (None, Some(payload)) if payload.get().contains(['\n', '\r']) => {
