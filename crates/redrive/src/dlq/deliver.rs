@@ -1,9 +1,8 @@
 //! Delivers letters to a sink outside redrive.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use crate::db::ask::{Call, all, rows};
-use crate::db::caller::DbCaller;
 use crate::db::column::Given;
 use crate::db::database::BatchProgress;
 use crate::dlq::letter::Letter;
@@ -85,9 +84,6 @@ impl Dlq<'_> {
     /// is written in the same transaction. When the sink fails or panics, the letter stays
     /// open and records the error.
     ///
-    /// Delivery is at least once: if the program dies before the commit, the next call
-    /// sends the letter again.
-    ///
     /// The sink runs on the calling thread inside a transaction, so it should answer within
     /// seconds. Letters whose payload was redacted stay open until an edit replaces the values.
     ///
@@ -100,16 +96,32 @@ impl Dlq<'_> {
         operator: &Operator,
     ) -> Result<Deliveries> {
         let open = filter.within(&[LetterState::Open]);
-        let mut hand = Hand {
-            db_caller: self.db.caller("redrive-deliver"),
-            step: self.db.call_timeout(),
-            letters: &open,
-            sink,
-            operator,
-        };
+        let mut caller = self.db.caller("redrive-deliver");
+        let step = self.db.call_timeout();
+        let name = clip(sink.name().to_owned(), 200);
         let deliver = |done: &mut Deliveries, _: &Json, page: &[JobId]| -> Taken {
             for id in page {
-                hand.deliver(*id, done)?;
+                let filter = open.these(&[*id]).parameter()?;
+                match caller.call(&format!("take letter {id}"), step, take(*id, &filter))? {
+                    None => done.skipped.push(*id),
+                    Some(letter) => {
+                        let failed = sent(sink, &letter);
+                        let doing = format!("record the delivery of letter {id}");
+                        let error = failed.as_ref();
+                        let error = error.map(|of| (&*of.error_class, &*of.error_message));
+                        let (class, message) = error.unzip();
+                        let told: [&dyn Given; 5] = [id, &name, operator, &class, &message];
+                        let record = rows(&doing, &sql::DELIVERED, &told);
+                        caller.call(&doing.clone(), step, move |session| {
+                            let recorded = record(session);
+                            session.end(&doing, recorded.map(drop))
+                        })?;
+                        match failed {
+                            None => done.delivered.push(*id),
+                            Some(failed) => done.failed.push(failed),
+                        }
+                    }
+                }
                 let others = (done.failed.len() + done.skipped.len()) as u64;
                 let so_far = BatchProgress::of(done.delivered.len(), None).and_unchanged(others);
                 if self.db.go_on(so_far).is_break() {
@@ -124,86 +136,45 @@ impl Dlq<'_> {
     }
 }
 
-/// What delivers one letter after another, over one connection.
-struct Hand<'a, S: ?Sized> {
-    db_caller: DbCaller,
-    /// The timeout of each step.
-    step: Duration,
-    letters: &'a LetterFilter,
-    sink: &'a S,
-    operator: &'a Operator,
+/// Returns the call that begins a transaction, locks the letter and reads it with all of its captured bytes, if it still
+/// matches and was not redacted.
+fn take(id: JobId, filter: &Json) -> Call<Option<Letter>> {
+    let doing = format!("take letter {id}");
+    let (now, open) = (None::<SystemTime>, vec![LetterState::Open]);
+    let lock: Call<Vec<JobId>> = all(&doing, &sql::LOCK_LETTERS, &[filter, &open, &now, &1_i64]);
+    let after: Option<JobId> = None;
+    let read: Call<Vec<Letter>> = all(&doing, &sql::LETTERS, &[filter, &after, &1_i64, &false]);
+    let bytes: Call<Vec<Option<Vec<u8>>>> = all(&doing, &sql::CAPTURED_BYTES, &[&id]);
+    let locked = move |session: &mut Session| -> Result<Option<Letter>> {
+        if lock(session)?.is_empty() {
+            return Ok(None);
+        }
+        let letter = read(session)?.pop();
+        let mut letter = letter.filter(|letter| letter.redacted.is_empty());
+        if let Some(letter) = &mut letter
+            && letter.raw_size.take().is_some()
+        {
+            letter.raw = bytes(session)?.pop().flatten();
+        }
+        Ok(letter)
+    };
+    Box::new(move |session| {
+        // The sink may be idle in the transaction for longer than the session allows.
+        session.begin(&doing, "SET LOCAL idle_in_transaction_session_timeout = 0")?;
+        match locked(session) {
+            Ok(Some(letter)) => Ok(Some(letter)),
+            none => session.end(&doing, none),
+        }
+    })
 }
 
-impl<S: Sink + ?Sized> Hand<'_, S> {
-    /// Delivers one letter in a transaction.
-    fn deliver(&mut self, id: JobId, done: &mut Deliveries) -> Result<()> {
-        let Some(letter) = self.take(id)? else {
-            done.skipped.push(id);
-            return Ok(());
-        };
-        let sent = run_handler(|| self.sink.send(&letter));
-        let failed = sent.err().map(|outcome| {
-            let report = outcome.failure.report;
-            Undelivered {
-                id,
-                error_class: report.class.into(),
-                error_message: clip(report.message, SAID_BYTES),
-            }
-        });
-        let name = clip(self.sink.name().to_owned(), 200);
-        let error = failed.as_ref();
-        let error = error.map(|failed| (&*failed.error_class, &*failed.error_message));
-        let (class, message) = error.unzip();
-        let doing = format!("record the delivery of letter {id}");
-        let told: [&dyn Given; 5] = [&id, &name, self.operator, &class, &message];
-        let record = rows(&doing, &sql::DELIVERED, &told);
-        self.db_caller
-            .call(&doing.clone(), self.step, move |session| {
-                let recorded = record(session);
-                session.end(&doing, recorded.map(drop))
-            })?;
-        match failed {
-            None => done.delivered.push(id),
-            Some(failed) => done.failed.push(failed),
-        }
-        Ok(())
-    }
-
-    /// Begins a transaction, locks the letter and reads it with all of its captured bytes, if it still matches and was not
-    /// redacted.
-    fn take(&mut self, id: JobId) -> Result<Option<Letter>> {
-        let filter = self.letters.these(&[id]).parameter()?;
-        let doing = format!("take letter {id}");
-        let now: Option<SystemTime> = None;
-        let open = vec![LetterState::Open];
-        let lock: Call<Vec<JobId>> =
-            all(&doing, &sql::LOCK_LETTERS, &[&filter, &open, &now, &1_i64]);
-        let first: Option<JobId> = None;
-        let read: Call<Vec<Letter>> =
-            all(&doing, &sql::LETTERS, &[&filter, &first, &1_i64, &false]);
-        let bytes: Call<Vec<Option<Vec<u8>>>> = all(&doing, &sql::CAPTURED_BYTES, &[&id]);
-        let take = move |session: &mut Session| -> Result<Option<Letter>> {
-            if lock(session)?.is_empty() {
-                return Ok(None);
-            }
-            let letter = read(session)?.pop();
-            let mut letter = letter.filter(|letter| letter.redacted.is_empty());
-            if let Some(letter) = &mut letter
-                && letter.raw_size.take().is_some()
-            {
-                letter.raw = bytes(session)?.pop().flatten();
-            }
-            Ok(letter)
-        };
-        self.db_caller
-            .call(&doing.clone(), self.step, move |session| {
-                // The sink may be idle in the transaction for longer than the
-                // session allows.
-                session.begin(&doing, "SET LOCAL idle_in_transaction_session_timeout = 0")?;
-                match take(session) {
-                    Ok(Some(letter)) => Ok(Some(letter)),
-                    none => session.end(&doing, none),
-                }
-            })
-    }
+/// Sends a letter, and returns why the sink rejected it.
+fn sent(sink: &(impl Sink + ?Sized), letter: &Letter) -> Option<Undelivered> {
+    let sent = run_handler(|| sink.send(letter));
+    let report = sent.err()?.failure.report;
+    Some(Undelivered {
+        id: letter.id,
+        error_class: report.class.into(),
+        error_message: clip(report.message, SAID_BYTES),
+    })
 }
