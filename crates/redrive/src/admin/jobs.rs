@@ -125,7 +125,7 @@ impl Jobs<'_> {
         self.db.ask_bulk().all(
             "list jobs",
             &sql::LIST_JOBS,
-            &[&filter.parameter()?, &filter.after, &filter.most(50)],
+            &[&filter.parameter()?, &filter.after, &filter.most()],
         )
     }
 

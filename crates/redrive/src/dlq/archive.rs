@@ -20,7 +20,7 @@ impl Dlq<'_> {
         self.db.ask_bulk().all(
             "read the archive",
             &sql::LETTERS,
-            &[&filter.parameter()?, &filter.after, &filter.most(50), &true],
+            &[&filter.parameter()?, &filter.after, &filter.most(), &true],
         )
     }
 

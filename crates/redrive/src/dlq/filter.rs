@@ -154,10 +154,7 @@ impl<F: Fields> Filter<F> {
     /// Returns the filter as a parameter of a statement that reads. It may have any number of ids.
     pub(crate) fn parameter(&self) -> Result<Json> {
         let mut values = self.values.clone();
-        let predicates = self
-            .payload
-            .iter()
-            .map(|condition| format!("({})", condition.predicate));
+        let predicates = self.payload.iter().map(|of| format!("({})", of.predicate));
         let predicates: Vec<String> = predicates.collect();
         if !predicates.is_empty() {
             values.insert("payload".to_owned(), predicates.join(" && ").into());
@@ -165,10 +162,9 @@ impl<F: Fields> Filter<F> {
         Json::large("the filter", &values)
     }
 
-    /// Returns the limit as a statement parameter, or the default.
-    pub(crate) fn most(&self, otherwise: i64) -> i64 {
-        self.limit
-            .map_or(otherwise, |limit| i64::try_from(limit).unwrap_or(i64::MAX))
+    /// Returns the limit of a list.
+    pub(crate) fn most(&self) -> u64 {
+        self.limit.unwrap_or(50)
     }
 
     /// Returns the filter as a parameter of a statement that lists no page.

@@ -1,9 +1,4 @@
 //! Dead letters: jobs that failed for good, with their payload, error and history.
-//!
-//! A job that exhausts its attempts becomes an *open* letter. A redrive makes it a job with the
-//! same id and a fresh attempt budget; meanwhile the letter is *redriving*. If the job
-//! succeeds, the letter is *recovered*. If it dies again, the letter is open again, one
-//! generation on. An operator can *discard* a letter. An open letter is never deleted.
 
 use std::time::SystemTime;
 
@@ -131,12 +126,7 @@ impl Dlq<'_> {
         self.db.ask_bulk().all(
             "list letters",
             &sql::LETTERS,
-            &[
-                &filter.parameter()?,
-                &filter.after,
-                &filter.most(50),
-                &false,
-            ],
+            &[&filter.parameter()?, &filter.after, &filter.most(), &false],
         )
     }
 

@@ -6,9 +6,6 @@ use serde_json::{Map, Value, json};
 use crate::dlq::filter::moment;
 use crate::dlq::letter::Letter;
 
-/// The greatest count that an import takes.
-const MAX_COUNT: u64 = 1_000_000_000;
-
 /// The parts of a letter that a capture of its exported line keeps: its history, events,
 /// generation, counts, times, cause, keys and redacted values.
 ///
@@ -23,7 +20,7 @@ impl LetterPast {
         let past = json!({
             "state": letter.state.as_str(),
             "cause": letter.cause.as_str(),
-            "seen": letter.seen.min(MAX_COUNT),
+            "seen": letter.seen,
             "priority": letter.priority,
             "attempts": letter.attempts,
             "earlier_attempts": letter.earlier_attempts,
