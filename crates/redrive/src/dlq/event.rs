@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::db::column::Column;
+use crate::dlq::history::records;
 use crate::error::Result;
 use crate::job::payload::Json;
 
@@ -36,17 +36,10 @@ impl Column for Vec<LetterEvent> {
 /// Parses stored events and sorts them by time. A death is stored when its letter opens again,
 /// after the redrive that followed it.
 fn events(stored: &str) -> Vec<LetterEvent> {
-    let unreadable = || LetterEvent {
-        event: "unreadable".to_owned(),
+    let mut events = records(stored, |event| LetterEvent {
+        event,
         ..LetterEvent::default()
-    };
-    let mut events = match serde_json::from_str::<Vec<&RawValue>>(stored) {
-        Ok(events) => events
-            .into_iter()
-            .map(|event| serde_json::from_str(event.get()).unwrap_or_else(|_| unreadable()))
-            .collect(),
-        Err(_) => vec![unreadable()],
-    };
+    });
     // Each session writes its own time zone.
     events.sort_by_key(|event: &LetterEvent| event.at.as_deref()?.parse::<Timestamp>().ok());
     events

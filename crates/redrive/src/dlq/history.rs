@@ -1,5 +1,6 @@
 //! The attempts of a job or letter, as stored and as returned.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -46,19 +47,26 @@ impl Column for Vec<AttemptRecord> {
     }
 }
 
-/// Parses a stored history. Another program can store anything, such as an import of a file that was changed, and a list
-/// must show the other letters.
 fn attempts(history: &str) -> Vec<AttemptRecord> {
-    let unreadable = || AttemptRecord {
-        outcome: "unreadable".to_owned(),
+    records(history, |outcome| AttemptRecord {
+        outcome,
         ..AttemptRecord::default()
+    })
+}
+
+/// Parses stored records, each alone; `unreadable` makes one of a word. Another program can store anything, such as an
+/// import of a file that was changed, and a list must show the other letters.
+pub(super) fn records<T: DeserializeOwned>(
+    stored: &str,
+    unreadable: impl Fn(String) -> T,
+) -> Vec<T> {
+    let records: Vec<&RawValue> =
+        serde_json::from_str(stored).unwrap_or_else(|_| vec![RawValue::NULL]);
+    let read = |record: &RawValue| {
+        let read = serde_json::from_str(record.get());
+        read.unwrap_or_else(|_| unreadable("unreadable".to_owned()))
     };
-    let read =
-        |record: &RawValue| serde_json::from_str(record.get()).unwrap_or_else(|_| unreadable());
-    match serde_json::from_str::<Vec<&RawValue>>(history) {
-        Ok(records) => records.into_iter().map(read).collect(),
-        Err(_) => vec![unreadable()],
-    }
+    records.into_iter().map(read).collect()
 }
 
 #[cfg(test)]
