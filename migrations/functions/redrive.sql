@@ -76,12 +76,11 @@ $$;
 
 -- Discards up to `max_letters` open or quarantined letters that match a filter and writes the audit, in the
 -- transaction of the caller. With `undo`, it reopens discarded ones; a letter that was quarantined is quarantined again.
--- `audit` is the record of the first batch of the same operation; NULL: this is the first. `as_of` NULL: now; later batches
--- pass what the first one returns, so that a letter that dies again is not taken. Returns the letters, and the record of the first batch.
+-- `audit` is the record of the first batch of the same operation; NULL: this is the first. A letter that has died since that
+-- is not taken. Returns the letters, and the record of the first batch.
 CREATE OR REPLACE FUNCTION redrive.discard_letters(
-    filter jsonb, as_of timestamptz, max_letters bigint, person text, reason text, audit bigint DEFAULT NULL,
-    undo boolean DEFAULT false
-) RETURNS TABLE (id bigint, audit_id bigint, until timestamptz)
+    filter jsonb, max_letters bigint, person text, reason text, audit bigint DEFAULT NULL, undo boolean DEFAULT false
+) RETURNS TABLE (id bigint, audit_id bigint)
     LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
@@ -92,9 +91,9 @@ DECLARE
 BEGIN
     PERFORM redrive.refuse(CASE WHEN NOT redrive.flag_of('undo', undo) AND coalesce(btrim(reason, E' \t\r\n'), '') = ''
         THEN 'a discard needs a reason' END);
-    as_of := coalesce(as_of, statement_timestamp());
     chosen := ARRAY(SELECT c FROM redrive.lock_letters(
-        discard_letters.filter, CASE WHEN undo THEN '{discarded}' ELSE '{open,quarantined}' END::text[], as_of, max_letters) AS c);
+        discard_letters.filter, CASE WHEN undo THEN '{discarded}' ELSE '{open,quarantined}' END::text[],
+        (SELECT a.at FROM redrive.audit a WHERE a.id = operation), max_letters) AS c);
     IF cardinality(chosen) = 0 THEN
         RETURN;
     END IF;
@@ -110,7 +109,7 @@ BEGIN
         events = redrive.add_event(l.events, CASE l.state
             WHEN 'quarantined' THEN event || '{"was": "quarantined"}' ELSE event END)
     WHERE l.id = ANY (chosen);
-    RETURN QUERY SELECT u.id, operation, as_of FROM unnest(chosen) AS u (id);
+    RETURN QUERY SELECT u.id, operation FROM unnest(chosen) AS u (id);
 END
 $$;
 
@@ -123,7 +122,7 @@ CREATE OR REPLACE FUNCTION redrive.discard(
     LANGUAGE sql VOLATILE
 AS $$
     SELECT count(*)
-    FROM redrive.discard_letters($1, NULL, $4, $3, $2) d
+    FROM redrive.discard_letters($1, $4, $3, $2) d
 $$;
 
 -- Reopens the discarded letters that match a filter, in the transaction of the caller, and returns their number.
@@ -133,7 +132,7 @@ CREATE OR REPLACE FUNCTION redrive.reopen_discarded(
     LANGUAGE sql VOLATILE
 AS $$
     SELECT count(*)
-    FROM redrive.discard_letters($1, NULL, $4, $3, $2, NULL, true) r
+    FROM redrive.discard_letters($1, $4, $3, $2, NULL, true) r
 $$;
 
 -- Returns queues and kinds in which jobs wait: the queue is paused (a time but no breaker), a breaker is not closed, or

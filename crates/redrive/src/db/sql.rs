@@ -165,7 +165,7 @@ functions {
     COMPACT = compact();
     CAPTURE_LETTERS = capture_letters([jsonb], [bytea]);
     CREATE_RUN = create_run(jsonb, text, text, text, integer, integer, boolean, bigint, integer, bigint, uuid, integer, integer, [bigint], bigint);
-    DISCARD_LETTERS = discard_letters(jsonb, timestamptz, bigint, text, text, bigint, boolean);
+    DISCARD_LETTERS = discard_letters(jsonb, bigint, text, text, bigint, boolean);
     DRIVE_RUN = drive_run(bigint, uuid, integer, bigint);
     FOLD_LETTERS = fold_letters(integer);
     FOLD_METRICS = fold_metrics(integer);

@@ -1,6 +1,6 @@
 //! Discards letters, reopens discarded ones, and deletes closed ones.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::db::database::BatchProgress;
 use crate::dlq::prelude::*;
@@ -54,18 +54,17 @@ impl Dlq<'_> {
         filter: &LetterFilter,
         operator: &Operator,
     ) -> Result<Changed> {
-        let mut as_of: Option<SystemTime> = None;
         filter.in_batches(BATCH, |changed: &mut Changed, parameter, most| -> Taken {
-            let moved: Vec<(JobId, i64, SystemTime)> = self.db.ask_bulk().all(
+            let moved: Vec<(JobId, i64)> = self.db.ask_bulk().all(
                 doing,
                 &sql::DISCARD_LETTERS,
-                &[parameter, &as_of, &most, operator, &changed.audit, &undo],
+                &[parameter, &most, operator, &changed.audit, &undo],
             )?;
-            let Some((_, audit, moment)) = moved.first() else {
+            let Some((_, audit)) = moved.first() else {
                 return Ok(None);
             };
-            (as_of, changed.audit) = (Some(*moment), Some(*audit));
-            changed.ids.extend(moved.iter().map(|(id, ..)| id));
+            changed.audit = Some(*audit);
+            changed.ids.extend(moved.iter().map(|(id, _)| id));
             let so_far = BatchProgress::of(changed.ids.len(), changed.audit);
             Ok(then(self.db.go_on(so_far), moved.len()))
         })

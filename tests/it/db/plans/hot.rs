@@ -62,7 +62,7 @@ enqueue_one                 200  'orders', 'order', '{}', 0, 5
 store_jobs                  300  'orders', '{order,order}', ARRAY['{}','{}']::json[], '{0,0}', '{0,0}', '{5,5}', '{k7,new}', '{NULL,NULL}', '{g1,NULL}', '{NULL,NULL}', '{60000,60000}'
 list_letters               2000  '{"queue": "orders"}', NULL, 50, false
 redrive_letters           30000  '{"queue": "orders"}', 500, 'a test', 'me', NULL, NULL, NULL, false, NULL
-discard_letters           40000  '{"queue": "orders"}', NULL, 500, 'a test', 'me', NULL, false
+discard_letters           40000  '{"queue": "orders"}', 500, 'a test', 'me', NULL, false
 run_letters                2000  1, 100000, 100
 letter_runs                 200  5, 100
 metrics_queues            60000

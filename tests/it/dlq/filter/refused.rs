@@ -59,7 +59,7 @@ const WRONG: &str = r#"
     change_jobs('cancel', '{}', NULL, NULL, NULL, 'x', 'me', NULL) -- is null
     regroup_letters(1, NULL, NULL) -- is null
     redact_letters('{1}', '{}', NULL, NULL, 'x') -- must be true or false
-    discard_letters('{}', now(), 10, NULL, 'x', NULL, NULL) -- must be true or false
+    discard_letters('{}', 10, NULL, 'x', NULL, NULL) -- must be true or false
     set_rate_limit('orders', 1, each_group => NULL) -- must be true or false
     pause_schedule('hourly', NULL) -- must be true or false
     set_protection(' orders', 1)                     -- invalid queue name

@@ -135,11 +135,11 @@ fn every_operation_selects_the_letters_that_meet_the_filter_themselves() {
                     of(&["open"]),
                 ),
                 (
-                    "SELECT id FROM redrive.discard_letters($1, 'infinity', 1000, NULL, 'x')",
+                    "SELECT id FROM redrive.discard_letters($1, 1000, NULL, 'x')",
                     of(&["open", "quarantined"]),
                 ),
                 (
-                    "SELECT id FROM redrive.discard_letters($1, 'infinity', 1000, NULL, 'x', NULL, true)",
+                    "SELECT id FROM redrive.discard_letters($1, 1000, NULL, 'x', NULL, true)",
                     of(&["discarded"]),
                 ),
             ] {
