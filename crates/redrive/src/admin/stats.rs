@@ -4,8 +4,10 @@
 use std::time::{Duration, SystemTime};
 
 use postgres::Row;
+use serde::Deserialize;
 
 use crate::db::admin::Admin;
+use crate::db::column::Column;
 use crate::dlq::prelude::*;
 use crate::pipeline::pause::QueuePause;
 
@@ -42,26 +44,34 @@ row! {
         /// When the oldest open letter last died. Letters of ignored groups do not count.
         pub oldest_open: Option<SystemTime>,
         /// Live jobs by kind, most jobs first.
-        pub kinds: Vec<KindStats> = none_yet,
+        pub kinds: Vec<KindStats>,
     }
 }
 
-row! {
-    /// The live jobs of one kind in a queue.
-    #[derive(PartialEq, Eq)]
-    pub struct KindStats {
-        /// The kind.
-        pub kind: String,
-        /// Ready jobs.
-        pub ready: u64,
-        /// Delayed jobs.
-        pub delayed: u64,
-        /// Leased jobs.
-        pub leased: u64,
-        /// Ready jobs that wait behind a letter that holds their group.
-        pub held: u64,
-        /// Whether a live worker of the queue handles the kind.
-        pub is_handled: bool,
+/// The live jobs of one kind in a queue.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
+pub struct KindStats {
+    /// The kind.
+    pub kind: String,
+    /// Ready jobs.
+    pub ready: u64,
+    /// Delayed jobs.
+    pub delayed: u64,
+    /// Leased jobs.
+    pub leased: u64,
+    /// Ready jobs that wait behind a letter that holds their group.
+    pub held: u64,
+    /// Whether a live worker of the queue handles the kind.
+    pub is_handled: bool,
+}
+
+impl Column for Vec<KindStats> {
+    type Stored = Json;
+
+    fn read(stored: Json) -> Result<Vec<KindStats>> {
+        serde_json::from_str(stored.as_str())
+            .map_err(|error| Error::invalid("cannot read the kinds of a queue").caused_by(error))
     }
 }
 
@@ -80,15 +90,7 @@ impl Admin<'_> {
     /// If the database fails.
     pub fn stats(&self, queue: Option<&str>) -> Result<Vec<QueueStats>> {
         let ask = self.db.ask_bulk();
-        let kinds = ask.rows("count jobs by kind", &sql::STATS_KINDS, &[&queue])?;
-        let mut stats: Vec<QueueStats> =
-            ask.all("count jobs and letters", &sql::STATS, &[&queue])?;
-        for stats in &mut stats {
-            let mine = |row: &&Row| row.get::<_, &str>("queue") == stats.queue;
-            let kinds = kinds.iter().filter(mine).map(KindStats::from_row);
-            stats.kinds = kinds.collect::<Result<_>>()?;
-        }
-        Ok(stats)
+        ask.all("count jobs and letters", &sql::STATS, &[&queue])
     }
 }
 
@@ -100,9 +102,4 @@ fn pause(row: &Row) -> Option<QueuePause> {
         person: row.get("person"),
         reason: row.get("reason"),
     })
-}
-
-/// Another statement counts these.
-fn none_yet(_: &Row) -> Vec<KindStats> {
-    Vec::new()
 }

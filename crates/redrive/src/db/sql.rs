@@ -140,7 +140,6 @@ files {
     NOW = "admin" / "now";
     STATS = "admin" / "stats";
     QUEUE_NAMES = "admin" / "queue_names";
-    STATS_KINDS = "admin" / "stats_kinds";
     IDLE_QUEUES = "worker" / "idle_queues";
     OTHER_WORKERS = "worker" / "other_workers";
     BEGIN_OWN = "worker" / "begin_own";
