@@ -121,7 +121,6 @@ files {
     RUNS = "dlq" / "runs";
     RUN_SKIPS = "dlq" / "run_skips";
     RUN_LETTERS = "dlq" / "run_letters";
-    LETTER_RUNS = "dlq" / "letter_runs";
     COUNT_PRUNABLE = "dlq" / "count_prunable";
     VERSIONS = "dlq" / "versions";
     DELIVERED = "dlq" / "delivered";

@@ -63,8 +63,8 @@ store_jobs                  300  'orders', '{order,order}', ARRAY['{}','{}']::js
 list_letters               2000  '{"queue": "orders"}', NULL, 50, false
 redrive_letters           30000  '{"queue": "orders"}', 500, 'a test', 'me', NULL, NULL, NULL, false, NULL
 discard_letters           40000  '{"queue": "orders"}', 500, 'a test', 'me', NULL, false
-run_letters                2000  1, 100000, 100
-letter_runs                 200  5, 100
+run_letters                2000  1, 100000, NULL, 100
+run_letters                 200  NULL, 0, 5, 100
 metrics_queues            60000
 metrics_letters            5000
 metrics_operations         5000

@@ -50,7 +50,8 @@ impl Runs<'_> {
     pub fn letters(&self, id: RunId, after: u64, limit: u32) -> Result<Vec<RunLetter>> {
         let doing = format!("list the letters of run {id}");
         let ask = self.db.ask_bulk();
-        ask.all(&doing, &sql::RUN_LETTERS, &[&id, &after, &i64::from(limit)])
+        let (one, most) = (None::<JobId>, i64::from(limit));
+        ask.all(&doing, &sql::RUN_LETTERS, &[&id, &after, &one, &most])
     }
 
     /// Returns the newest runs of a letter, at most `limit`, with its outcome in each.
@@ -60,6 +61,7 @@ impl Runs<'_> {
     pub fn of_letter(&self, letter: JobId, limit: u32) -> Result<Vec<RunLetter>> {
         let doing = format!("list the runs of letter {letter}");
         let ask = self.db.ask();
-        ask.all(&doing, &sql::LETTER_RUNS, &[&letter, &i64::from(limit)])
+        let (any, most) = (None::<RunId>, i64::from(limit));
+        ask.all(&doing, &sql::RUN_LETTERS, &[&any, &0_u64, &letter, &most])
     }
 }
