@@ -66,10 +66,8 @@ CREATE TABLE redrive.run_letters (
     run_id    bigint NOT NULL,
     ordinal   bigint NOT NULL,
     letter_id bigint NOT NULL,
-    outcome   text   COLLATE "C" CHECK (outcome IN (
-        'recovered', 'died_alike', 'died_differently', 'skipped_gone', 'skipped_not_open',
-        'skipped_quarantined', 'skipped_too_large', 'skipped_no_json', 'skipped_redacted', 'skipped_conflict', 'skipped_locked',
-        'skipped_claimed', 'skipped_died_again', 'skipped_diverted')),
+    outcome   text   COLLATE "C" CHECK (
+        outcome IN ('recovered', 'died_alike', 'died_differently') OR outcome LIKE 'skipped\_%'),
     PRIMARY KEY (run_id, ordinal)
 ) WITH (fillfactor = 55, autovacuum_vacuum_scale_factor = 0.1);
 

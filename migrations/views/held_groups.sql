@@ -1,6 +1,5 @@
 -- Purpose: The groups that a letter holds.
 
--- The groups that a letter holds, with the number of jobs that wait and of letters that were diverted behind it.
 CREATE OR REPLACE VIEW redrive.held_groups AS
     SELECT s.queue::text AS queue, s.group_key::text AS group_key, s.job_id AS letter_id, s.held_at,
            l.kind::text AS kind, l.error_class,
