@@ -6,7 +6,7 @@ use crate::dlq::redrive::blocked::Blocked;
 use crate::dlq::redrive::options::RedriveOptions;
 
 /// How many letters a preview names.
-const SAMPLE: i64 = 5;
+const SAMPLE: i32 = 5;
 
 /// The effect that a redrive would have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Dlq<'_> {
             blocked: self.blocked(filter, Some(options))?,
             ..RedrivePreview::default()
         };
-        let judged = self.db.ask_bulk().rows(
+        let judged: Vec<(String, u64, Vec<JobId>)> = self.db.ask_bulk().all(
             "count what would be redriven",
             &sql::PREVIEW_REDRIVE,
             &[
@@ -65,13 +65,9 @@ impl Dlq<'_> {
                 &SAMPLE,
             ],
         )?;
-        if let Some(row) = judged.first() {
-            preview.sample = column(row, "sample")?;
-        }
-        for row in &judged {
-            let (reason, letters) = (row.get("result"), column(row, "letters")?);
-            match reason {
-                "sent" => preview.letters = letters,
+        for (result, letters, oldest) in judged {
+            match &*result {
+                "sent" => (preview.letters, preview.sample) = (letters, oldest),
                 reason => preview.left_out.push(LeftOut {
                     reason: Skip::of_stored(reason),
                     state: None,
