@@ -19,18 +19,15 @@ WITH page AS MATERIALIZED (
     ORDER BY f.open + f.quarantined DESC, f.last_seen DESC, f.id
     LIMIT $5
 ),
-deaths AS (
-    SELECT h.group_id, h.hour, h.deaths
-    FROM redrive.failure_hours h
-    WHERE h.group_id IN (SELECT page.id FROM page)
-        AND h.hour > statement_timestamp() - interval '24 hours'
-    UNION ALL
-    SELECT d.group_id, d.hour, d.deaths
-    FROM redrive.letter_deltas d
-    WHERE d.hour > statement_timestamp() - interval '24 hours'
-),
 by_hour AS MATERIALIZED (
-    SELECT s.group_id, s.hour, sum(s.deaths)::bigint AS deaths FROM deaths s GROUP BY s.group_id, s.hour
+    SELECT d.group_id, d.hour, sum(d.deaths)::bigint AS deaths
+    FROM (
+        SELECT h.group_id, h.hour, h.deaths FROM redrive.failure_hours h WHERE h.group_id IN (SELECT page.id FROM page)
+        UNION ALL
+        SELECT n.group_id, n.hour, n.deaths FROM redrive.letter_deltas n
+    ) d
+    WHERE d.hour > statement_timestamp() - interval '24 hours'
+    GROUP BY 1, 2
 )
 SELECT p.*, coalesce(newest.error_message, p.title) AS newest,
        ARRAY(
