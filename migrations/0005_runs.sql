@@ -88,8 +88,8 @@ CREATE TABLE redrive.run_chunks (
 COMMENT ON COLUMN redrive.run_chunks.upto IS 'The last member of the chunk.';
 COMMENT ON COLUMN redrive.run_chunks.cursor IS 'The last member that was tried.';
 
--- Changes of the totals of a run, inserted by each settle and each step of a chunk, so that they never
--- wait for each other. The driver folds them into `redrive_runs`.
+-- Changes of the totals of a run, inserted by each settle and each step, so that they never wait for each other. The
+-- driver folds them into `redrive_runs`.
 CREATE TABLE redrive.run_deltas (
     run_id           bigint NOT NULL,
     tried            bigint NOT NULL DEFAULT 0,

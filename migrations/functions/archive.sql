@@ -29,11 +29,9 @@ BEGIN
 END
 $$;
 
--- Restores one page of archived letters, as `page_letters` finds it, and writes the audit.
--- Returns for each whether it was restored. It stays in the archive if a letter has its id, or its source and position.
--- `audit` is the record of the first batch of the same operation; NULL: this is the first. No row: no letter is left.
---
--- It runs with the owner's privileges, so that no role can take letters out of the archive without a record.
+-- Restores one page of archived letters, as `page_letters` finds it, and writes the audit. Returns for each whether it was
+-- restored: it stays in the archive if a letter has its id, or its source and position. `audit` is the record of the first
+-- batch of the operation. It runs with the owner's privileges, so that no role takes letters out without a record.
 CREATE OR REPLACE FUNCTION redrive.restore_archived(
     filter jsonb, after bigint, max_letters bigint, person text, reason text, audit bigint DEFAULT NULL
 ) RETURNS TABLE (id bigint, is_restored boolean, audit_id bigint)
@@ -75,9 +73,8 @@ BEGIN
 END
 $$;
 
--- Deletes up to `max_letters` archived letters that match a filter, and writes the audit. `audit` is the record of
--- the first batch of the same operation; NULL: this is the first. Returns how many were deleted, and the record of
--- the first batch; 0: none is left. It runs with the owner's privileges; see `restore_archived`.
+-- Deletes up to `max_letters` archived letters that match a filter, and writes the audit. Returns how many, and the record
+-- of the first batch, which is `audit` for later ones. It runs with the owner's privileges; see `restore_archived`.
 -- Locks: the archived letters that it deletes. Index: the primary key of archived_letters, or
 -- archived_letters_by_queue.
 CREATE OR REPLACE FUNCTION redrive.delete_archived(

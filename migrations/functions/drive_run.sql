@@ -32,16 +32,13 @@ AS $$
     WHERE EXISTS (SELECT FROM redrive.redrive_runs r WHERE r.id = live_waits.run AND r.rate IS NULL)
 $$;
 
--- Returns a running run with exact numbers as it goes on: as it is, in its next stage, or halted with the reason.
+-- Returns a running run with exact numbers as it goes on: as it is, in its next stage, or halted with the reason: more
+-- letters died again than it tolerates. Without a canary, it judges the outcomes since its start, later since the last
+-- window of 200 began, as soon as there are 20 of them.
 --
--- One rule applies throughout: a run halts when more letters die again than it tolerates, a tenth by default. Without a
--- canary, it judges the outcomes since its start, later since the last window of 200 began, as soon as there are 20 of
--- them.
---
--- A canary goes first, alone. If it recovers, the run ramps up: it sends four and then sixteen times as many letters, awaits
--- the outcomes of each stage, and then sends the rest at the full rate. One death halts a canary of nine, and two deaths
--- halt a canary of ten. A stage is over when at most the tolerated share has died or is still running, so that one slow job
--- does not delay it.
+-- A canary goes first, alone. Then the run sends four and then sixteen times as many letters, awaits the outcomes of each
+-- stage, and sends the rest at the full rate. One death halts a canary of nine, and two halt one of ten. A stage is over
+-- when at most the tolerated share has died or is still running, so that one slow job does not delay it.
 CREATE OR REPLACE FUNCTION redrive.paced(run redrive.redrive_runs) RETURNS redrive.redrive_runs
     LANGUAGE plpgsql IMMUTABLE
 AS $$
@@ -81,9 +78,8 @@ $$;
 -- the rate, at most `max_letters`. A driver that lost the run changes nothing.
 --
 -- The driver may take steps over several connections at once. A step locks the row of the run in share mode, so that only
--- a change of the driver (by a pause, a cancel, another driver) waits for it, then the row of a chunk. Letters, jobs, the chunk, the
--- numbers and the audit change in one transaction. The row of the run is written last, and not at all while another
--- connection writes it.
+-- a change of the driver (by a pause, a cancel, another driver) waits for it, then the row of a chunk. The row of the run is
+-- written last, and not at all while another connection writes it.
 --
 -- `status`: `lost` (another driver, or no such run), the state of the run if it is not running, `sent`, `waiting`, or
 -- `busy` if other connections of the driver work on every chunk or write the row. `wait_ms`: time until the next step.

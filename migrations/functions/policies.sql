@@ -1,9 +1,7 @@
 -- Purpose: Policies: schedules that redrive letters.
 
--- Adds or changes a policy: a schedule with either a cron line or an interval that redrives the open letters that match
--- a filter. Returns `created`, `changed` or `unchanged`; only a change is recorded in the audit. A new rhythm starts at
--- `next_at`, unless that has passed; another change keeps the next tick, and a pause stays. Without `next_at`, an interval
--- starts now, and the next worker reads a cron line, as in `schedule`.
+-- Adds or changes a policy: a schedule, as in `schedule`, that redrives the open letters that match a filter. Returns
+-- `created`, `changed` or `unchanged`; only a change is recorded in the audit.
 CREATE OR REPLACE FUNCTION redrive.set_policy(
     name text, letters jsonb, every interval DEFAULT NULL, cron text DEFAULT NULL, zone text DEFAULT NULL,
     batch integer DEFAULT 50, generations integer DEFAULT 10, growth double precision DEFAULT 1,
@@ -64,9 +62,9 @@ AS $$
         ELSE policy #>> '{letters,queue}' = ANY (redrive.held_queues()) END
 $$;
 
--- Returns how long a letter waits for its tick, in addition to the wait for the next one. A letter that dies
--- again at once waits `every` times `growth` per generation, at most 7 days, from tick to tick; the delays of a cron line
--- grow from an hour. With a growth of 1 it is redriven at every tick, even if it died a moment after the last one.
+-- Returns how long a letter waits for its tick, in addition to the wait for the next one. From tick to tick, a letter that
+-- dies again at once waits `every` times `growth` per generation, at most 7 days. With a growth of 1 it is redriven at
+-- every tick, even if it died a moment after the last one.
 CREATE OR REPLACE FUNCTION redrive.policy_wait(every interval, growth double precision, generation integer) RETURNS interval
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC

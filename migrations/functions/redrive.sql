@@ -117,12 +117,10 @@ $$;
 -- returns their number.
 CREATE OR REPLACE FUNCTION redrive.discard(
     filter jsonb, reason text, person text DEFAULT NULL, max_letters bigint DEFAULT 9223372036854775807
-)
-    RETURNS bigint
+) RETURNS bigint
     LANGUAGE sql VOLATILE
 AS $$
-    SELECT count(*)
-    FROM redrive.discard_letters($1, $4, $3, $2) d
+    SELECT count(*) FROM redrive.discard_letters($1, $4, $3, $2)
 $$;
 
 -- Reopens the discarded letters that match a filter, in the transaction of the caller, and returns their number.
@@ -131,8 +129,7 @@ CREATE OR REPLACE FUNCTION redrive.reopen_discarded(
 ) RETURNS bigint
     LANGUAGE sql VOLATILE
 AS $$
-    SELECT count(*)
-    FROM redrive.discard_letters($1, $4, $3, $2, NULL, true) r
+    SELECT count(*) FROM redrive.discard_letters($1, $4, $3, $2, NULL, true)
 $$;
 
 -- Returns queues and kinds in which jobs wait: the queue is paused (a time but no breaker), a breaker is not closed, or

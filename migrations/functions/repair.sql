@@ -1,8 +1,7 @@
 -- Purpose: Finding and fixing what points at a job that is gone, and counters that disagree with the rows.
 
--- Finds what no statement of redrive leaves behind, but a deleted row, a partial restore or a restore into a migrated
--- schema does, and fixes it unless `dry_run`. Each row is a kind of fault with the number of its places and the first
--- ten of them; there is none if all is well:
+-- Finds what a row deleted by hand, a partial restore or a restore into a migrated schema leaves behind, and fixes it
+-- unless `dry_run`. Each row is a kind of fault with the number of its places and the first ten of them:
 --   `sequence`   ids are in use that a sequence would give again: it moves past them;
 --   `letter`     a letter is redriving and its job is gone: it opens again;
 --   `unique_key` a key is held by a job that is gone: it is freed;
@@ -11,7 +10,7 @@
 --   `schedule`   a schedule has had no next tick for a minute: an interval starts again, and a worker reads a cron line;
 --   `group_count`, `counter` totals differ from the rows: they are corrected.
 -- `deaths` of a group and `failure_hours` are history: they count letters that are deleted, or in another group since.
--- Every kind that it fixes is one audit record. It reads every job and letter, and needs READ COMMITTED.
+-- Every kind that it fixes is one audit record.
 CREATE OR REPLACE FUNCTION redrive.repair(dry_run boolean DEFAULT true, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS TABLE (kind text, places bigint, examples text[])
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER

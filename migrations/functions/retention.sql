@@ -176,10 +176,10 @@ BEGIN
 END
 $$;
 
--- Applies the rules of all queues; see `remove_by_rules`. Workers call it once a minute with `if_busy` 'skip': then one of
--- them runs it and the others get NULL.
--- Locks: the rows it deletes, skipping locked ones; the row of the task in exclusive_tasks, so that one call runs at a
--- time. Index: dead_letters_by_state, dead_letters_open_for_redrive.
+-- Applies the rules of all queues; see `remove_by_rules`. One call runs at a time. Workers call it once a minute with
+-- `if_busy` 'skip': then one of them runs it and the others get NULL.
+-- Locks: the rows it deletes, skipping locked ones; the row of the task in exclusive_tasks. Index: dead_letters_by_state,
+-- dead_letters_open_for_redrive.
 CREATE OR REPLACE FUNCTION redrive.apply_retention(
     max_letters bigint DEFAULT 5000, if_busy text DEFAULT 'wait', person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint

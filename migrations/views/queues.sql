@@ -1,12 +1,11 @@
 -- Purpose: The numbers of every queue, its workers, and the queues that are paused.
 
--- The queues that are paused now. An end of NULL: until an operator resumes the queue.
 CREATE OR REPLACE VIEW redrive.paused_queues AS
     SELECT p.queue::text AS queue, p.paused_at, nullif(p.ends_at, 'infinity') AS ends_at, p.person, p.reason
     FROM redrive.queue_pauses p
     WHERE p.ends_at > statement_timestamp();
 
-COMMENT ON VIEW redrive.paused_queues IS 'The queues that are paused now, with the person and the reason.';
+COMMENT ON VIEW redrive.paused_queues IS 'The queues that are paused now, with the person and the reason. An end of NULL: until an operator resumes the queue.';
 
 -- The live workers of each queue. A worker has a row for each of its queues. Slots that queues share count for each of them,
 -- and one that runs a job of any of these is busy for all. Batches count as full ones.
@@ -27,8 +26,7 @@ CREATE OR REPLACE VIEW redrive.served_queues AS
 
 COMMENT ON VIEW redrive.served_queues IS 'The live workers of each queue, their slots and how many of these run a job.';
 
--- The state and the numbers of every queue, as `redrive stats` shows them. It exposes no payload, error text or
--- reason.
+-- It exposes no payload, error text or reason.
 CREATE OR REPLACE VIEW redrive.queues AS
     WITH ready AS (
         SELECT j.queue::text AS queue, count(*) AS jobs, min(coalesce((j.meta).ready_at, j.enqueued_at)) AS oldest

@@ -43,7 +43,7 @@ impl Admin<'_> {
     /// If the database fails.
     pub fn audit_counters(&self) -> Result<Vec<CounterAudit>> {
         let ask = self.db.ask_bulk();
-        // New queues need their names first. A separate call, because the audit takes long.
+        // New queues need their names first. The audit is another call, because it takes long.
         ask.rows("fold the counters", &sql::FOLD_METRICS, &[&FOLD_ROWS])?;
         ask.all("audit the counters", &sql::AUDIT_COUNTERS, &[])
     }

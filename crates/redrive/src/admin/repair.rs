@@ -20,9 +20,8 @@ row! {
 impl Admin<'_> {
     /// Returns the faults that [`repair`](Admin::repair) would fix. Changes nothing.
     ///
-    /// No statement of redrive leaves any, but a row that was deleted by hand, a restore that missed
-    /// some, and a restore of data into a migrated schema do. This reads every job and letter, so
-    /// run it off-peak.
+    /// No statement of redrive leaves any, but a row deleted by hand and a partial restore do, and so does a restore into a
+    /// migrated schema. This reads every job and letter, so run it off-peak.
     ///
     /// # Errors
     /// If the database fails.
@@ -32,9 +31,8 @@ impl Admin<'_> {
 
     /// Fixes every fault and returns what it fixed, with one audit record for each kind.
     ///
-    /// A letter that is redriving without a job opens again, and a run no longer waits for it. Unique
-    /// keys and turns of groups whose jobs are gone are freed. A schedule gets its next tick, and totals
-    /// become the numbers of the rows.
+    /// A letter without a job opens again, and its run no longer waits for it. Unique keys and turns of groups are freed. A
+    /// schedule gets its next tick, and totals become the numbers of the rows.
     ///
     /// # Errors
     /// If the database fails. Nothing was changed then, unless the answer was lost.

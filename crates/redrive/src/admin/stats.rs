@@ -1,5 +1,4 @@
-//! Queue statistics. Jobs are counted row by row, letters from the totals of their failure
-//! groups.
+//! The statistics of queues.
 
 use std::time::{Duration, SystemTime};
 

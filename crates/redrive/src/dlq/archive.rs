@@ -44,9 +44,7 @@ impl Dlq<'_> {
         )
     }
 
-    /// Deletes archived letters in batches. Returns their number.
-    ///
-    /// This cannot be undone. Each batch of 2,000 is one transaction with its audit row.
+    /// Deletes archived letters for good. Returns their number. Each batch of 2,000 is one transaction with its audit row.
     ///
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.

@@ -25,8 +25,8 @@ impl Dlq<'_> {
     /// Closes open letters and records the reason. They stay in the table until retention
     /// or a prune deletes them, and [`reopen`](Dlq::reopen) opens them again.
     ///
-    /// Letters that another operation has locked, or a consumer claimed, stay as
-    /// they are and match again. Each batch of 500 is one transaction with its audit row.
+    /// Letters that another operation has locked, or a consumer claimed, stay as they are. Each batch of 500 is one
+    /// transaction with its audit row.
     ///
     /// # Errors
     /// *Invalid* without a reason; otherwise if the database fails.
@@ -37,8 +37,7 @@ impl Dlq<'_> {
     /// Opens discarded letters again. They keep their history. A letter that was quarantined
     /// is quarantined again.
     ///
-    /// Letters that another operation has locked, or a consumer claimed, stay as
-    /// they are and match again. Each batch of 500 is one transaction with its audit row.
+    /// Locked letters and batches are as in [`discard`](Dlq::discard).
     ///
     /// # Errors
     /// If the database fails.
@@ -75,19 +74,12 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database fails.
     pub fn count_prunable(&self, older_than: Duration) -> Result<u64> {
-        let ask = self.db.ask_bulk();
-        ask.one(
-            "count letters to prune",
-            &sql::COUNT_PRUNABLE,
-            &[&older_than],
-        )
+        let (ask, doing) = (self.db.ask_bulk(), "count letters to prune");
+        ask.one(doing, &sql::COUNT_PRUNABLE, &[&older_than])
     }
 
-    /// Deletes letters that were recovered or discarded more than `older_than` ago, in
-    /// batches.
-    ///
-    /// This ignores the [retention rules](crate::dlq::RetentionRule) and never deletes an
-    /// open letter. Returns the number of deleted letters.
+    /// Deletes letters that were recovered or discarded more than `older_than` ago, in batches of 2,000, whatever the
+    /// [retention rules](crate::dlq::RetentionRule) say. Returns their number.
     ///
     /// # Errors
     /// If the database fails.

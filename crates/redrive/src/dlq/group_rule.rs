@@ -44,10 +44,9 @@ pub struct Regrouped {
 }
 
 impl Groups<'_> {
-    /// Merges a group into another: its letters move there, and so will future failures.
+    /// Merges a group into another: its letters and counts move there, and so will future failures.
     ///
-    /// The letters move in batches of 1,000, each in one transaction. The counts move with them.
-    /// If the program dies in between, the same call moves the others.
+    /// Each batch of 1,000 is one transaction. If the program dies in between, the same call moves the others.
     ///
     /// # Errors
     /// If a group does not exist or the merge would be a circle; otherwise if the database fails.

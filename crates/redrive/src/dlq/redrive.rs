@@ -1,10 +1,4 @@
-//! Redrives letters: sends them back into their queues as jobs with the same id and fresh
-//! attempts.
-//!
-//! One SQL function, `redrive.send_back`, inserts the jobs and updates the letters in one
-//! statement. A job is therefore never in both places or in neither, and concurrent redrives
-//! never send a letter twice. These calls redrive at once; a [run](crate::dlq::runs::RedriveRun)
-//! survives a crash.
+//! Redrives letters: sends them back into their queues as jobs with the same id and fresh attempts.
 
 mod options;
 mod blocked;

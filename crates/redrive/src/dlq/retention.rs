@@ -1,7 +1,5 @@
-//! Retention: how long letters are kept, and whether they are then deleted or archived.
-//!
-//! A letter without a rule is kept forever. Workers apply the rules in bounded batches, and so
-//! does [`RetentionRules::apply`].
+//! Retention: how long letters are kept, and whether they are then deleted or archived. A letter without a rule is kept
+//! forever.
 
 use std::time::Duration;
 
@@ -58,11 +56,9 @@ impl RetentionRule {
         }
     }
 
-    /// Limits the rule to this queue, where it takes precedence over the rule for all
-    /// queues.
-    pub fn queue(mut self, queue: impl Into<String>) -> RetentionRule {
-        self.queue = Some(queue.into());
-        self
+    setters! {
+        /// Limits the rule to this queue, where it takes precedence over the rule for all queues.
+        pub fn queue(self, queue: impl Into<String>) => self.queue = Some(queue.into());
     }
 }
 
@@ -105,8 +101,8 @@ impl RetentionRules<'_> {
         ask.all("list the retention rules", &sql::RETENTION, &[])
     }
 
-    /// Applies the rules in batches until no letter is due. Returns the number of deleted
-    /// or archived letters.
+    /// Applies the rules, as workers do once a minute, until no letter is due. Returns the number of deleted or archived
+    /// letters.
     ///
     /// # Errors
     /// If the database fails.

@@ -1,7 +1,4 @@
-//! Redrive runs: redrives that survive a crash, keep a rate and can be paused.
-//!
-//! [`Runs::create`] leaves a run to the workers; [`Runs::start`] returns a [`RunDriver`] that the
-//! caller drives. A worker takes over a run that has no driver.
+//! Redrive runs: redrives that survive a crash, keep a rate and can be paused. Start at [`Runs::create`].
 
 mod options;
 mod state;

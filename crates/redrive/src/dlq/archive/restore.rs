@@ -20,11 +20,8 @@ pub struct Restored {
 }
 
 impl Dlq<'_> {
-    /// Moves archived letters back into the table. A restored letter has its id, history,
-    /// versions and counts, and is open, or quarantined if it was.
-    ///
-    /// A letter stays in the archive if its id or position is taken. Each batch of 500 is one
-    /// transaction with its audit row.
+    /// Moves archived letters back into the table, with their ids, histories, versions and counts. They are open, or
+    /// quarantined if they were. Each batch of 500 is one transaction with its audit row.
     ///
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.

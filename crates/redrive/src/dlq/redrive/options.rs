@@ -1,4 +1,4 @@
-//! The options of a redrive.
+//! How letters go back.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! Drives redrive runs step by step. The database rejects the steps of an earlier driver, so one
-//! that was presumed dead does no harm.
+//! Drives redrive runs step by step. The database rejects the steps of an earlier driver.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -72,9 +71,8 @@ impl RunDriver {
     ///
     /// Call it again after the wait that it returns, and within 10 seconds. [`Runs::get`] returns the run's progress.
     ///
-    /// An unthrottled run sends for a quarter of a second; without a canary over two
-    /// connections, if the pool has at least seven. It sends less, down to 300 letters a second, while
-    /// live jobs of a queue with workers wait more than twice as long as at its start.
+    /// An [unthrottled](super::RunOptions::unthrottled) run sends for a quarter of a second; without a canary over two
+    /// connections, if the pool has at least seven.
     ///
     /// # Errors
     /// If the database fails. A step is atomic and can be repeated.

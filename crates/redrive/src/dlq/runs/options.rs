@@ -47,8 +47,8 @@ impl RunOptions {
         /// Sets the letters per second, 1 to 1,000,000. Defaults to 100.
         pub fn rate(self, per_second: u32) => self.rate = Some(per_second);
 
-        /// Sends the letters as fast as the database accepts them, while live jobs wait no more than twice as long as at the
-        /// start of the run.
+        /// Sends the letters as fast as the database accepts them, and fewer, down to 300 a second, while live jobs of a queue
+        /// with workers wait more than twice as long as at the start of the run.
         pub fn unthrottled(self) => self.rate = None;
 
         /// Sends this many letters first and continues only if they recover.

@@ -1,4 +1,4 @@
-//! Redrive runs: creates, lists, pauses, resumes and cancels them.
+//! Creates, lists, pauses, resumes and cancels redrive runs.
 
 use std::time::{Duration, SystemTime};
 
@@ -216,12 +216,8 @@ impl Runs<'_> {
     }
 
     fn runs(self, id: Option<RunId>, unfinished: bool, most: u32) -> Result<Vec<RedriveRun>> {
-        let ask = self.db.ask();
-        ask.all(
-            "list redrive runs",
-            &sql::RUNS,
-            &[&id, &i64::from(most), &unfinished],
-        )
+        let (ask, most) = (self.db.ask(), i64::from(most));
+        ask.all("list redrive runs", &sql::RUNS, &[&id, &most, &unfinished])
     }
 
     /// Returns the reasons for skipped letters with their counts, most frequent first.
@@ -231,10 +227,8 @@ impl Runs<'_> {
     pub fn skips(&self, id: RunId) -> Result<Vec<(Skip, u64)>> {
         let doing = format!("count the skipped letters of run {id}");
         let skips: Vec<(String, u64)> = self.db.ask_bulk().all(&doing, &sql::RUN_SKIPS, &[&id])?;
-        let skips = skips.iter();
-        Ok(skips
-            .map(|(why, letters)| (Skip::of_stored(why), *letters))
-            .collect())
+        let read = |(why, letters): (String, u64)| (Skip::of_stored(&why), letters);
+        Ok(skips.into_iter().map(read).collect())
     }
 
     /// Changes the state of a run. Returns `None` if the run does not exist.

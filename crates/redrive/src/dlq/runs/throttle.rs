@@ -1,11 +1,10 @@
 //! Slows an unthrottled run down while live jobs wait longer than before it. Pure.
 //!
-//! Redriven jobs rank behind new ones of the same priority, but sending and running them takes time
-//! of the server and of the workers. The driver therefore measures, before each batch, how long the
-//! oldest live job of each queue has waited. The first batches are small and show the usual wait.
-//! Afterwards the batches double while no wait exceeds twice the usual one. After a longer wait they
-//! start small again, double up to half of the batch that was too large, and then grow slowly, as TCP
-//! does after a loss ([RFC 5681](https://www.rfc-editor.org/rfc/rfc5681), section 3.1).
+//! Redriven jobs rank behind new ones of the same priority, but take time of the server and of the workers. Before each
+//! batch, the driver therefore measures how long the oldest live job of each queue has waited. The first batches are small
+//! and show the usual wait. Then batches double while no wait exceeds twice that. After a longer wait they start small, double
+//! up to half of the batch that was too large, and then grow slowly, as TCP does after a loss
+//! ([RFC 5681](https://www.rfc-editor.org/rfc/rfc5681), section 3.1).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
