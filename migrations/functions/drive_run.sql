@@ -97,6 +97,9 @@ DECLARE
     moment    timestamptz;
     old_stage integer;
     due       bigint := 0;
+    ids       bigint[];
+    ordinals  bigint[];
+    done      bigint[];
 BEGIN
     sent_now := 0;
     wait_ms := 0;
@@ -135,7 +138,30 @@ BEGIN
             ELSE
                 UPDATE redrive.run_chunks s SET cursor = s.cursor + due WHERE s.run_id = run AND s.upto = mine.upto;
             END IF;
-            sent_now := redrive.send_members(r, mine.cursor, mine.cursor + due);
+            SELECT coalesce(array_agg(m.letter_id ORDER BY m.ordinal), '{}'), coalesce(array_agg(m.ordinal ORDER BY m.ordinal), '{}')
+            INTO ids, ordinals
+            FROM redrive.run_letters m
+            WHERE m.run_id = run AND m.ordinal > mine.cursor AND m.ordinal <= mine.cursor + due;
+            -- A letter that has died since the run was created was sent back by another operation.
+            done := ARRAY(
+                SELECT b.ordinal
+                FROM redrive.send_back(
+                    ids, redrive.act_event(CASE WHEN r.forced THEN 'forced' ELSE 'redriven' END, r.person, r.reason,
+                        jsonb_build_object('run', run, 'queue', r.to_queue)),
+                    r.to_queue, r.priority, r.max_attempts, r.forced, run, ordinals, delay_ms => r.delay_ms,
+                    as_of => r.created_at) b
+                WHERE b.result = 'sent');
+            sent_now := cardinality(done);
+            IF sent_now < cardinality(ids) THEN
+                UPDATE redrive.run_letters m
+                SET outcome = 'skipped_' || (
+                    SELECT f.result FROM redrive.refused_letters(ARRAY[m.letter_id], r.forced, r.to_queue, r.created_at) f)
+                -- EXCEPT is hashed or sorted; a join of two arrays might use nested loops.
+                WHERE m.run_id = run AND m.ordinal IN (SELECT unnest(ordinals) EXCEPT SELECT unnest(done));
+            END IF;
+            IF sent_now > 0 THEN
+                PERFORM redrive.record_act('redrive', r.person, r.reason, r.filter, sent_now, jsonb_build_object('run', run));
+            END IF;
             INSERT INTO redrive.run_deltas (run_id, tried, sent, skipped) VALUES (run, due, sent_now, due - sent_now);
             r.next_at := r.next_at + coalesce(due * (interval '1 second' / r.rate), '0');
         END IF;
