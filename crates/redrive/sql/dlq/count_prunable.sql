@@ -1,5 +1,4 @@
 -- Purpose: counts the letters that have been closed (recovered, discarded) for longer than a given age.
--- Called by: dlq/discard.rs, for the dry run of a prune.
 -- $1 interval  age, since the letter was closed
 -- Index relied on: dead_letters_by_state.
 -- Rows: always one.

@@ -1,5 +1,4 @@
 -- Purpose: lists the rules of failure groups, in the order in which they apply.
--- Index relied on: the primary keys; there are few rules.
 -- Rows: one per rule. Zero rows: there are none.
 SELECT r.id, r.group_id AS "group", g.title, r.into_id AS "into", r.pattern, r.at, r.person, r.reason
 FROM redrive.group_rules r

@@ -1,5 +1,4 @@
 -- Purpose: counts the letters that a redrive would select, by what it would do with them, and names the oldest ones.
--- Called by: dlq/redrive/preview.rs, for a dry run.
 -- $1 jsonb     filter; see redrive.filter_letters
 -- $2 boolean   include quarantined letters
 -- $3 text      target queue; NULL: the letter's queue

@@ -1,5 +1,4 @@
 -- Purpose: lists the protections of queues.
--- Index relied on: none; there are few.
 -- Rows: one per protected queue. Zero rows: there are none.
 SELECT p.queue::text AS queue, p.approve_above, coalesce(p.roles, '{}') AS roles
 FROM redrive.protections p

@@ -1,5 +1,4 @@
 -- Purpose: lists the retention rules.
--- Index relied on: none; retention is small.
 -- Rows: the rules, those for all queues first. Zero rows: all letters are kept.
 SELECT r.queue::text AS queue, r.state, (extract(epoch FROM r.keep) * 1000)::bigint AS keep, r.action
 FROM redrive.retention r
