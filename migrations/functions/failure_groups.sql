@@ -8,9 +8,9 @@ BEGIN ATOMIC
         sha256(convert_to(concat_ws(E'\x1f', queue, kind, error_class, title), 'UTF8')) FOR 16), 'hex')::uuid;
 END;
 
--- Finds or creates the group of a failure. An error class with 1,000 groups has messages that masking
--- cannot unify; its further failures share one last group. A group whose title was erased gets that of its next failure.
--- `identity` decides instead of the title, which a redaction or an erasure may change.
+-- Finds or creates the group of a failure. After 1,000 groups of an error class, which masking cannot unify, further
+-- failures share one last group. A group whose title was erased gets that of its next failure. `identity` decides instead
+-- of the title, which a redaction or an erasure may change.
 CREATE OR REPLACE FUNCTION redrive.group_of(
     queue text, kind text, error_class text, title text, version text, identity text DEFAULT NULL
 ) RETURNS bigint

@@ -1,7 +1,7 @@
 -- Purpose: What operators do with failure groups.
 
--- Changes the state of a failure group (open, acknowledged, resolved or ignored), its note or its owner; NULL: unchanged,
--- an empty text: none. Letters do not change. Returns whether the group exists.
+-- Changes the state of a failure group, its note or its owner; NULL: unchanged, an empty text: none. Returns whether the
+-- group exists.
 -- Locks: the row of the group. Index: the primary key of groups.
 CREATE OR REPLACE FUNCTION redrive.change_group(
     group_id bigint, state text DEFAULT NULL, note text DEFAULT NULL, owner text DEFAULT NULL, person text DEFAULT NULL,
@@ -84,9 +84,9 @@ BEGIN
 END
 $$;
 
--- Adds a rule, writes the audit, and returns the id of the rule. With `into_id` the group is merged into that one; with a
--- `pattern`, the failures whose message matches it are split off. `regroup_letters` then moves the letters. What is merged
--- into the group is then merged into the other one.
+-- Adds a rule, writes the audit, and returns the id of the rule. With `into_id` the group is merged into that one, with all
+-- that is merged into it; with a `pattern`, the failures whose message matches it are split off. `regroup_letters` then
+-- moves the letters.
 CREATE OR REPLACE FUNCTION redrive.add_group_rule(
     group_id bigint, into_id bigint, pattern text, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
@@ -129,10 +129,9 @@ AS $$
     FROM gone g
 $$;
 
--- Moves up to `max_letters` letters of a rule's group to the groups where the rules put them. Batches go through the
--- letters in the order of their ids; `after` is the last one, and the result has that for the next batch.
--- Letters locked by another session are left out. The last death, its hour and the details follow their letters; a merge
--- that leaves no letter also moves the earlier deaths, and those of letters that are gone.
+-- Moves up to `max_letters` letters of a rule's group, in the order of their ids, to the groups where the rules put them,
+-- but none that another session has locked. `after` is the last one, for the next batch. The last death, its hour and the
+-- details follow their letters; a merge that leaves no letter also moves the earlier deaths.
 CREATE OR REPLACE FUNCTION redrive.regroup_letters(
     rule bigint, max_letters bigint, INOUT after bigint, OUT moved bigint, OUT locked bigint, OUT is_last boolean
 )

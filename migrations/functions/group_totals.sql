@@ -64,9 +64,8 @@ END
 $$;
 
 -- Deletes groups that have no letters, none in the archive, and no death within `age`, with their details. Ignored groups
--- stay, so that they remain ignored, and so do groups with rules. Returns the number of deleted groups.
--- A death finds its group without a lock. The function therefore locks the letters against writes for a
--- moment. If another session holds a lock that it needs, it deletes nothing.
+-- stay, and so do groups with rules. Returns the number of deleted groups. A death finds its group without a lock, so the
+-- letters are locked against writes for a moment. If another session holds a lock that it needs, it deletes nothing.
 CREATE OR REPLACE FUNCTION redrive.prune_groups(age interval) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET lock_timeout = '50ms'

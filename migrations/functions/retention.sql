@@ -47,8 +47,7 @@ AS $$
 $$;
 
 -- Returns up to `most` queues that have letters, and those that have failure groups, workers or rules, by index skip scan. (A
--- letter that was redriven into another queue may have no group there.) It does not read jobs, so dead rows of jobs that
--- cannot be vacuumed do not slow it down.
+-- letter that was redriven into another queue may have no group there.) It reads no jobs, whose dead rows would slow it down.
 CREATE OR REPLACE FUNCTION redrive.queues_with_letters(most bigint) RETURNS SETOF text
     LANGUAGE sql STABLE
     SET enable_seqscan = off
@@ -105,8 +104,7 @@ END
 $$;
 
 -- Removes up to `max_letters` letters of a queue and state that are older than `keep`, oldest first, but none that
--- another session has locked or a consumer of `dlq_events` has claimed. It archives about 32 MiB at a time, because a
--- letter may have 256. Returns the number removed.
+-- is locked or that a consumer has claimed. It archives about 32 MiB at a time. Returns the number removed.
 CREATE OR REPLACE FUNCTION redrive.remove_letters(queue text, state text, keep interval, action text, max_letters bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -204,8 +202,7 @@ BEGIN
 END
 $$;
 
--- Deletes up to `max_letters` letters that were recovered or discarded more than `older_than` ago, regardless of
--- the rules, and writes the audit. Returns the number deleted.
+-- Deletes up to `max_letters` letters that were recovered or discarded more than `older_than` ago. Returns their number.
 CREATE OR REPLACE FUNCTION redrive.prune_letters(
     older_than interval, max_letters bigint DEFAULT 5000, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint

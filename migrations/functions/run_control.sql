@@ -1,10 +1,9 @@
 -- Purpose: Creating, pausing, resuming and cancelling redrive runs.
 
 -- Creates a run over the letters that match a filter now, at most `max_letters` of them, and writes the audit.
--- Returns its id and the number of letters, or NULL and 0 if none match. If `driver` is NULL, any worker
--- may drive the run. `only_ids` narrows the filter to these letters and is not kept. It halts if more than
--- `tolerated` percent of the outcomes are deaths; see `paced`. If it has more letters of a queue than the queue's
--- protection allows, the run is `unapproved` until a second operator approves it.
+-- Returns its id and the number of letters, or NULL and 0 if none match. If `driver` is NULL, any worker may drive the run.
+-- `only_ids` narrows the filter and is not kept. If the run has more letters of a queue than its protection allows, it is
+-- `unapproved` until a second operator approves it.
 CREATE OR REPLACE FUNCTION redrive.create_run(
     filter       jsonb,
     person       text    DEFAULT NULL,
@@ -85,9 +84,9 @@ END
 $$;
 
 -- Approves, pauses, resumes or cancels a run and writes the audit. An approval must come from another operator than
--- the run, or from another role if the run has no operator. Returns the state before and after; NULL if the
--- run does not exist. A finished run does not change. A halted run resumes with a new stage, so that the
--- failures that halted it are not counted again.
+-- the run, or from another role if the run has no operator. Returns the state before and after, which are equal if the
+-- action does not apply; NULL: no such run. A halted run resumes with a new stage, so that the failures that halted it are
+-- not counted again.
 -- Locks: the row of the run; it waits for a step in progress. Index: the primary key of redrive_runs.
 CREATE OR REPLACE FUNCTION redrive.change_run(
     run bigint, verb text, person text DEFAULT NULL, reason text DEFAULT NULL, OUT was text, OUT became text
@@ -97,7 +96,6 @@ AS $$
 DECLARE
     allowed text[];
     creator redrive.redrive_runs;
-    queues  text[];
 BEGIN
     allowed := CASE verb
         WHEN 'approve' THEN '{unapproved}'::text[]
@@ -114,12 +112,12 @@ BEGIN
         RETURN;
     END IF;
     IF verb = 'approve' THEN
-        SELECT array_agg(DISTINCT p.queue::text) INTO queues
+        PERFORM redrive.check_protections(ARRAY[p.queue::text])
         FROM redrive.run_letters m
         JOIN redrive.dead_letters l ON l.id = m.letter_id
         JOIN redrive.protections p ON p.queue = l.queue
-        WHERE m.run_id = run;
-        PERFORM redrive.check_protections(coalesce(queues, '{}'));
+        WHERE m.run_id = run
+        GROUP BY p.queue;
         IF coalesce(person, '') = '' OR left(person, 200) = creator.person
             OR session_user = creator.role AND creator.person IS NULL
         THEN

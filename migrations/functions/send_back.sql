@@ -199,8 +199,6 @@ CREATE OR REPLACE FUNCTION redrive.send_back(
 AS $$
 #variable_conflict use_column
 DECLARE
-    queues text[];
-    counts bigint[];
     passed bigint[] := '{}';
     first_place integer;
     last_place  integer;
@@ -211,12 +209,8 @@ BEGIN
             RAISE EXCEPTION 'redrive: run % needs an approval', send_back.run_id
                 USING ERRCODE = 'object_not_in_prerequisite_state';
         ELSIF send_back.run_id IS NULL AND send_back.policy_id IS NULL THEN
-            SELECT array_agg(q.queue), array_agg(q.letters) INTO queues, counts
-            FROM (
-                SELECT l.queue::text AS queue, count(*) AS letters FROM redrive.dead_letters l
-                WHERE l.id = ANY (send_back.ids) GROUP BY 1
-            ) q;
-            PERFORM redrive.check_protections(coalesce(queues, '{}'), counts);
+            PERFORM redrive.check_protections(ARRAY[l.queue::text], ARRAY[count(*)])
+            FROM redrive.dead_letters l WHERE l.id = ANY (send_back.ids) GROUP BY l.queue;
         END IF;
     END IF;
     IF EXISTS (SELECT FROM redrive.diverted_groups) THEN
