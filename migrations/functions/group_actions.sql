@@ -2,7 +2,6 @@
 
 -- Changes the state of a failure group, its note or its owner; NULL: unchanged, an empty text: none. Returns whether the
 -- group exists.
--- Locks: the row of the group. Index: the primary key of groups.
 CREATE OR REPLACE FUNCTION redrive.change_group(
     group_id bigint, state text DEFAULT NULL, note text DEFAULT NULL, owner text DEFAULT NULL, person text DEFAULT NULL,
     reason text DEFAULT NULL
@@ -34,7 +33,6 @@ END
 $$;
 
 -- Raises an error for a rule that `add_group_rule` refuses. Returns the rule if it exists already.
--- Index: group_rules_by_group, the primary key of groups.
 CREATE OR REPLACE FUNCTION redrive.check_group_rule(group_id bigint, into_id bigint, pattern text) RETURNS bigint
     LANGUAGE plpgsql STABLE
 AS $$
@@ -119,7 +117,6 @@ END
 $$;
 
 -- Removes a rule and writes the audit. Letters that it moved stay in their groups. Returns whether the rule existed.
--- Locks: the row of the rule. Index: the primary key of group_rules.
 CREATE OR REPLACE FUNCTION redrive.remove_group_rule(rule bigint, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
     LANGUAGE sql VOLATILE
 AS $$

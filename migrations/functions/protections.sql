@@ -1,7 +1,6 @@
 -- Purpose: Protections: who may redrive, and which runs need an approval.
 
 -- Sets the protection of a queue and writes the audit. An earlier one is replaced.
--- Locks: the row of the queue in protections. Index: the primary key of protections.
 CREATE OR REPLACE FUNCTION redrive.set_protection(
     queue text, approve_above bigint DEFAULT NULL, roles text[] DEFAULT NULL, person text DEFAULT NULL,
     reason text DEFAULT NULL
@@ -29,7 +28,6 @@ END
 $$;
 
 -- Removes the protection of a queue and writes the audit. Returns whether it had one.
--- Locks: the row of the queue in protections. Index: the primary key of protections.
 CREATE OR REPLACE FUNCTION redrive.remove_protection(queue text, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
     LANGUAGE sql VOLATILE
 AS $$

@@ -35,7 +35,6 @@ END
 $$;
 
 -- Deletes a rule. Its letters are then kept forever, or fall under the rule for every queue.
--- Locks: the rule.
 CREATE OR REPLACE FUNCTION redrive.remove_retention(queue text, state text, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS boolean
     LANGUAGE sql VOLATILE
