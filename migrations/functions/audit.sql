@@ -33,9 +33,20 @@ AS $$
         'reason', left(nullif(act_event.reason, ''), 1024)) || act_event.about)
 $$;
 
--- Deletes up to `max_records` records that are older than `older_than`, at least 30 days, oldest first, and records
--- that. Returns the number deleted.
---
+-- Returns the time before which records are older than `older_than`, at least 30 days, and can be pruned.
+CREATE OR REPLACE FUNCTION redrive.audit_horizon(older_than interval) RETURNS timestamptz
+    LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+    PERFORM redrive.refuse(CASE WHEN older_than >= '30 days' IS NOT TRUE THEN format(
+        'audit records can be pruned after 30 days, not after %s',
+        coalesce(round(extract(epoch FROM older_than) / 86400, 1)::text, 'NULL')) END);
+    -- Months compare as 30 days, and are subtracted as they are, so an older time may lie in the future.
+    RETURN least(statement_timestamp() - least(older_than, interval '36600 days'), statement_timestamp() - interval '30 days');
+END
+$$;
+
+-- Deletes up to `max_records` records that are old enough, oldest first, and records that. Returns the number deleted.
 -- It runs with the owner's privileges: no other role may delete a record, so that a recent action cannot be hidden.
 CREATE OR REPLACE FUNCTION redrive.prune_audit(
     older_than interval, max_records bigint DEFAULT 5000, person text DEFAULT NULL, reason text DEFAULT NULL
@@ -43,19 +54,16 @@ CREATE OR REPLACE FUNCTION redrive.prune_audit(
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
 DECLARE
+    horizon CONSTANT timestamptz := redrive.audit_horizon(older_than);
     deleted bigint;
     newest  timestamptz;
 BEGIN
-    PERFORM redrive.refuse(CASE WHEN older_than >= '30 days' IS NOT TRUE THEN format(
-        'audit records can be pruned after 30 days, not after %s', coalesce(older_than::text, 'NULL')) END);
     PERFORM set_config('redrive.audit_change', 'DELETE', true);
     WITH gone AS (
         DELETE FROM redrive.audit a
         WHERE a.id = ANY (ARRAY(
             SELECT o.id FROM redrive.audit o
-            -- Months compare as 30 days, and are subtracted as they are, so an older time may lie in the future.
-            WHERE o.at < least(statement_timestamp() - least(older_than, interval '36600 days'),
-                               statement_timestamp() - interval '30 days')
+            WHERE o.at < horizon
             ORDER BY o.id
             LIMIT redrive.limit_of('max_records', max_records)
             -- An erasure may be changing some of them.

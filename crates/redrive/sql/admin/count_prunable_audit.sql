@@ -1,6 +1,4 @@
 -- Purpose: counts the audit records that are older than a given age.
 -- $1 interval  age
 -- Rows: always one.
-SELECT count(*) AS records
-FROM redrive.audit a
-WHERE a.at < statement_timestamp() - least($1::interval, interval '36600 days')
+SELECT count(*) AS records FROM redrive.audit a WHERE a.at < (SELECT redrive.audit_horizon($1))

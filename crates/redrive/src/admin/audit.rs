@@ -9,8 +9,6 @@ use crate::dlq::prelude::*;
 
 /// The records per prune statement.
 const PRUNE_BATCH: i64 = 5000;
-/// The youngest records that may be deleted.
-const MIN_AGE: Duration = Duration::from_hours(30 * 24);
 
 row! {
     /// A manual change, recorded in its own transaction. The audit log is append-only, except for
@@ -95,7 +93,6 @@ impl Admin<'_> {
     /// # Errors
     /// *Invalid* for an age below 30 days; otherwise if the database fails.
     pub fn count_prunable_audit(&self, older_than: Duration) -> Result<u64> {
-        check_age(older_than)?;
         self.db.ask_bulk().one(
             "count audit records to prune",
             &sql::COUNT_PRUNABLE_AUDIT,
@@ -109,21 +106,10 @@ impl Admin<'_> {
     /// # Errors
     /// *Invalid* for an age below 30 days; otherwise if the database fails.
     pub fn prune_audit(&self, older_than: Duration, operator: &Operator) -> Result<u64> {
-        check_age(older_than)?;
         self.db.ask_bulk().until_none(
             "prune the audit log",
             &sql::PRUNE_AUDIT,
             &[&older_than, &PRUNE_BATCH, operator],
         )
-    }
-}
-
-fn check_age(older_than: Duration) -> Result<()> {
-    match older_than < MIN_AGE {
-        true => Err(Error::invalid(format!(
-            "audit records can be pruned after 30 days, not after {:.1}",
-            older_than.as_secs_f64() / 86_400.0
-        ))),
-        false => Ok(()),
     }
 }

@@ -75,7 +75,7 @@ const FUNCTIONS: [(&str, &str, &str, &str); 6] = [
     ("failed redrives", "reopen", "failed_redrives >= ", ""),
     ("abandoned claims", "change_event", r"crashes \+ 1 >= ", ""),
     ("snapshot wait", "turn_ring", "interval '", " s"),
-    ("audit age", "prune_audit", "older_than >= '", " days"),
+    ("audit age", "audit_horizon", "older_than >= '", " days"),
 ];
 
 /// Tests the behaviour: of thirty attempts, a history keeps this many.
