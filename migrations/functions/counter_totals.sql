@@ -85,26 +85,17 @@ AS $$
         CROSS JOIN LATERAL unnest(d.keys, d.labels, d.counts) AS u (key, label, count)
     ),
     sides AS (
-        SELECT j.queue::text AS queue, 'live' AS set, '' AS state, count(*) AS rows, 0::bigint AS total
-        FROM redrive.jobs j GROUP BY 1
-        UNION ALL
-        SELECT d.queue, 'live', '', count(*), 0 FROM redrive.jobs_delayed d GROUP BY 1
-        UNION ALL
-        SELECT l.queue::text, 'live', '', sum(l.job_count - cardinality(l.done))::bigint, 0
-        FROM redrive.leases l GROUP BY 1
+        SELECT q.queue, 'live' AS set, '' AS state, q.ready + q.delayed + q.leased AS rows, 0::bigint AS total
+        FROM redrive.queues q
+        WHERE q.ready + q.delayed + q.leased > 0
         UNION ALL
         SELECT l.queue::text, 'dlq', l.state, count(*), 0 FROM redrive.dead_letters l GROUP BY 1, 3
         UNION ALL
-        SELECT c.queue, 'live', '', 0,
-               sum(CASE WHEN c.key IN ('enqueued', 'returned') THEN c.value ELSE -c.value END)::bigint
+        SELECT c.queue, CASE c.key WHEN 'letters' THEN 'dlq' ELSE 'live' END, CASE c.key WHEN 'letters' THEN c.label ELSE '' END, 0,
+               sum(CASE WHEN c.key IN ('succeeded', 'ended') THEN -c.value ELSE c.value END)::bigint
         FROM counted c
-        WHERE c.key IN ('enqueued', 'returned', 'succeeded', 'ended')
-        GROUP BY 1
-        UNION ALL
-        SELECT c.queue, 'dlq', c.label, 0, sum(c.value)::bigint
-        FROM counted c
-        WHERE c.key = 'letters'
-        GROUP BY 1, 3
+        WHERE c.key IN ('enqueued', 'returned', 'succeeded', 'ended', 'letters')
+        GROUP BY 1, 2, 3
     )
     SELECT coalesce(n.name, '__other__'), s.set, s.state, sum(s.rows)::bigint, sum(s.total)::bigint
     FROM sides s
