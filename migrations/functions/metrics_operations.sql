@@ -13,14 +13,11 @@ AS $$
 BEGIN
     LOCK TABLE redrive.workers, redrive.leases, redrive.rate_buckets, redrive.run_deltas IN ACCESS SHARE MODE;
     RETURN QUERY
-    SELECT 'redrive_workers', ARRAY[w.queue, w.state], count(*)::double precision
-    FROM (
-        SELECT o.queue::text AS queue, CASE
-                   WHEN o.expires_at <= statement_timestamp() THEN 'expired'
-                   WHEN o.waiting THEN 'waiting'
-                   ELSE 'busy' END AS state
-        FROM redrive.workers o
-    ) w
+    SELECT 'redrive_workers',
+           ARRAY[w.queue::text, CASE WHEN w.expires_at <= statement_timestamp() THEN 'expired'
+                                     WHEN w.waiting THEN 'waiting' ELSE 'busy' END],
+           count(*)::double precision
+    FROM redrive.workers w
     GROUP BY 2;
 
     RETURN QUERY

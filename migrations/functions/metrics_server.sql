@@ -21,10 +21,6 @@ BEGIN
         FROM pg_stat_activity a
         WHERE a.pid <> pg_backend_pid()
     ),
-    held AS MATERIALIZED (
-        SELECT h.holder, age(h.xid) AS xids, extract(epoch FROM clock_timestamp() - h.since) AS seconds
-        FROM redrive.horizon_holders() h
-    ),
     slots AS MATERIALIZED (
         SELECT s.slot_name::text AS name, s.active,
                pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
@@ -34,15 +30,15 @@ BEGIN
         LIMIT 20
     )
     -- Holders that are not there are 0; see metrics/zero.rs.
-    SELECT 'redrive_pg_oldest_horizon_age_transactions', ARRAY[h.holder], max(h.xids)::double precision
-    FROM held h
-    GROUP BY h.holder
-    UNION ALL
+    SELECT v.metric, ARRAY[h.holder], greatest(0, max(v.value))
+    FROM redrive.horizon_holders() h
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_pg_oldest_horizon_age_transactions', age(h.xid)::double precision),
+        ('redrive_pg_oldest_horizon_age_seconds', extract(epoch FROM clock_timestamp() - h.since))
+    ) v (metric, value)
     -- Slots and standbys have no timestamp.
-    SELECT 'redrive_pg_oldest_horizon_age_seconds', ARRAY[h.holder], greatest(0, max(h.seconds))::double precision
-    FROM held h
-    WHERE h.holder IN ('backend', 'idle_in_transaction', 'prepared')
-    GROUP BY h.holder
+    WHERE v.value IS NOT NULL
+    GROUP BY 1, 2
     UNION ALL
     SELECT 'redrive_pg_oldest_transaction_age_seconds', '{}', greatest(0, coalesce(max(a.seconds), 0))::double precision
     FROM activity a
