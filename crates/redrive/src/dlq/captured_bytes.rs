@@ -1,5 +1,6 @@
 //! Reads the unchanged bytes of captured failures.
 
+use crate::db::row::first;
 use crate::dlq::prelude::*;
 
 impl Dlq<'_> {
@@ -26,7 +27,7 @@ impl Dlq<'_> {
 
     fn bytes(self, id: JobId, sql: &'static sql::Sql) -> Result<Option<Vec<u8>>> {
         let doing = format!("read the captured bytes of letter {id}");
-        let bytes: Option<Option<Vec<u8>>> = self.db.ask_bulk().first(&doing, sql, &[&id])?;
-        Ok(bytes.flatten())
+        let rows = self.db.ask_bulk().rows(&doing, sql, &[&id])?;
+        Ok(first::<Option<Vec<u8>>>(&rows)?.flatten())
     }
 }

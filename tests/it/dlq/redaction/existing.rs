@@ -56,7 +56,9 @@ fn a_newer_rule_redacts_the_bytes_of_a_captured_letter_that_dies() {
     let (test, queue) = TestDatabase::with_orders();
     let (db, mut client) = (queue.database(), test.client());
     let bytes = serde_json::to_vec(&charge()).unwrap();
-    db.captures(&ForeignFailure::new("kafka", "1", "orders", "charge", bytes));
+    db.captures(&ForeignFailure::new(
+        "kafka", "1", "orders", "charge", bytes,
+    ));
     db.redrives(&LetterFilter::new());
     cards(db);
     die(&queue, || Failure::reject("no"));
