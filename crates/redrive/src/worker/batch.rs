@@ -31,8 +31,7 @@ impl BatchOptions {
     /// Sets how long the first job of a batch waits for more jobs.
     ///
     /// Defaults to 100 milliseconds. Accepts 0 to 1 minute. With 0, a batch has the jobs of one
-    /// claim. The worker holds and renews the leases of the jobs that wait; a stop releases them
-    /// without charging an attempt.
+    /// claim. A stop releases the jobs that wait without charging an attempt.
     pub fn linger(mut self, linger: Duration) -> BatchOptions {
         self.linger = linger;
         self

@@ -1,8 +1,7 @@
-//! Tracks the breakers, the pause and the rate limits that affect a worker, and counts its outages.
+//! Tracks the breakers, the pause and the rate limits that affect a worker, and counts its outages, without the database.
 //!
-//! Nothing here uses the database. The renewer refreshes the state, the fetcher asks what it may
-//! claim, the slots ask before each job, and the settler writes the reports. While no breaker is
-//! open, the queue has no pause or limit and no outage is counted, each check reads one flag.
+//! The renewer refreshes the state, the fetcher asks what it may claim, the slots ask before each job, and the
+//! settler writes the reports. While nothing is open, paused, limited or counted, each check reads one flag.
 
 mod plan;
 

@@ -193,10 +193,7 @@ impl WorkerBuilder {
     /// Registers a function as the handler of batches: it receives up to `size` jobs of a kind together.
     ///
     /// A batch starts when it is full or when its first job has waited for the linger time, which
-    /// defaults to 100 milliseconds. Each job has its own verdict: what the handler says with
-    /// [`BatchJob::done`](crate::BatchJob::done) or [`BatchJob::fail`](crate::BatchJob::fail), or else
-    /// what it returns. If it returns an error, panics or exceeds the deadline, only the jobs without a
-    /// decision are charged.
+    /// defaults to 100 milliseconds. Each job has its own verdict; see [`BatchJob`](crate::BatchJob).
     ///
     /// ```
     /// # use std::time::Duration;

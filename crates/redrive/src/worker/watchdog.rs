@@ -1,9 +1,8 @@
-//! Enforces deadlines and lease expiry on a thread that does not use the database.
+//! Enforces deadlines and lease expiry on a thread that does not use the database, because it stops handlers whose
+//! jobs may already belong to another worker.
 //!
-//! It must work while the database does not, because it stops handlers whose jobs may already
-//! belong to another worker. It also gives jobs that wait behind a slow one to the other slots, releases
-//! them if all slots are slow, sends the verdicts of slots that run slow ones, and starts the batches that are due while
-//! the fetcher waits for the database.
+//! It also gives jobs that wait behind a slow one to the other slots, releases them if all slots are slow, sends the
+//! verdicts of slots that run slow ones, and starts the batches that are due while the fetcher waits for the database.
 
 use std::iter;
 use std::sync::Arc;
