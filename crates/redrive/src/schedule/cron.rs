@@ -22,10 +22,12 @@ const FIELDS: [(&str, &str); 6] = [
     ("day of the week", "0-7 or SUN-SAT"),
 ];
 
-/// A valid cron line.
+/// A valid cron line in a time zone.
 #[derive(Clone)]
 pub(crate) struct CronLine {
-    text: String,
+    /// With single blanks between the fields.
+    pub(crate) text: String,
+    pub(crate) zone: TimeZone,
     /// Half a kilobyte.
     cron: Box<Cron>,
     /// Whether no field of the time has a wildcard or a step.
@@ -33,7 +35,7 @@ pub(crate) struct CronLine {
 }
 
 impl CronLine {
-    /// Parses a line of five fields, or of six with the seconds first, or a nickname such as `@daily`.
+    /// Parses a line of five fields, or of six with the seconds first, or a nickname such as `@daily`. It is in UTC.
     ///
     /// # Errors
     /// *Invalid* with the position of the mistake, in characters from 1, with single blanks between the fields.
@@ -47,6 +49,7 @@ impl CronLine {
                 let has_step = time.iter().any(|field| field.contains(['*', '/']));
                 return Ok(CronLine {
                     is_fixed_time: !has_step && !text.eq_ignore_ascii_case("@hourly"),
+                    zone: TimeZone::UTC,
                     text,
                     cron,
                 });
@@ -72,8 +75,8 @@ impl CronLine {
 
     /// Returns the first time after `after`, to the second; `None`: there is none that a schedule can
     /// store.
-    pub(crate) fn next_after(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        let start = after.to_zoned(zone.clone());
+    pub(crate) fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
+        let start = after.to_zoned(self.zone.clone());
         if !self.is_fixed_time {
             let next = self.cron.find_next_occurrence(&start, false).ok()?;
             return Some(next.timestamp());
@@ -84,7 +87,7 @@ impl CronLine {
         let mut local = start.datetime();
         loop {
             local = self.cron.find_next_occurrence(&local, false).ok()?;
-            let next = first_instant(local, zone)?;
+            let next = first_instant(local, &self.zone)?;
             if next > after {
                 return Some(next);
             }
@@ -96,12 +99,6 @@ impl fmt::Debug for CronLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The parsed form has thousands of numbers.
         write!(f, "CronLine({})", self.text)
-    }
-}
-
-impl fmt::Display for CronLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.text)
     }
 }
 
@@ -198,9 +195,9 @@ mod tests {
             "0 0 * * 7",
         ] {
             let parsed = CronLine::parse(line).expect(line);
-            assert_eq!(parsed.to_string(), line);
+            assert_eq!(parsed.text, line);
         }
         let spaced = CronLine::parse(" 0  8 *  * * ").expect("a line with blanks");
-        assert_eq!(spaced.to_string(), "0 8 * * *");
+        assert_eq!(spaced.text, "0 8 * * *");
     }
 }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
-
 use crate::dlq::policy::Policy;
 use crate::error::{Error, Result};
 use crate::job::name;
@@ -72,8 +70,7 @@ impl Schedule {
     /// # Errors
     /// *Invalid* if the name or the line is invalid. The message contains the position of the mistake.
     pub fn cron(name: impl Into<String>, line: &str) -> Result<Schedule> {
-        let (line, zone) = (CronLine::parse(line)?, TimeZone::UTC);
-        Schedule::with(name.into(), Rhythm::Cron { line, zone })
+        Schedule::with(name.into(), Rhythm::Cron(CronLine::parse(line)?))
     }
 
     /// Returns a schedule that ticks at an interval of 1 second to 366 days, rounded up to milliseconds.
@@ -104,7 +101,7 @@ impl Schedule {
     /// *Invalid* if this process does not know the zone, or if the schedule has an interval.
     pub fn zone(mut self, zone: &str) -> Result<Schedule> {
         match &mut self.rhythm {
-            Rhythm::Cron { zone: set, .. } => *set = zone::named(zone)?,
+            Rhythm::Cron(line) => line.zone = zone::named(zone)?,
             Rhythm::Every(_) => {
                 return Err(Error::invalid(format!(
                     "the schedule `{}` has an interval, which needs no time zone",

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::error::{Error, Result};
@@ -19,10 +18,7 @@ pub const MAX_INTERVAL: Duration = Duration::from_hours(366 * 24);
 /// When a schedule ticks.
 #[derive(Clone, Debug)]
 pub(crate) enum Rhythm {
-    Cron {
-        line: CronLine,
-        zone: TimeZone,
-    },
+    Cron(CronLine),
     /// Counted from the first tick. In whole milliseconds.
     Every(Duration),
 }
@@ -35,19 +31,20 @@ impl Rhythm {
         every: Option<Duration>,
     ) -> Result<Rhythm> {
         match (cron, every) {
-            (Some(line), _) => Ok(Rhythm::Cron {
-                line: CronLine::parse(line)?,
-                zone: zone::named(zone.unwrap_or("UTC"))?,
-            }),
+            (Some(line), _) => {
+                let mut line = CronLine::parse(line)?;
+                line.zone = zone::named(zone.unwrap_or("UTC"))?;
+                Ok(Rhythm::Cron(line))
+            }
             (None, Some(every)) => Rhythm::every(every),
             (None, None) => Err(Error::invalid("it has neither a cron line nor an interval")),
         }
     }
 
     /// Returns the columns that store it: the cron line, the zone, and the interval.
-    pub(crate) fn columns(&self) -> (Option<String>, Option<&str>, Option<Duration>) {
+    pub(crate) fn columns(&self) -> (Option<&str>, Option<&str>, Option<Duration>) {
         match self {
-            Rhythm::Cron { line, zone } => (Some(line.to_string()), zone.iana_name(), None),
+            Rhythm::Cron(line) => (Some(&line.text), line.zone.iana_name(), None),
             Rhythm::Every(interval) => (None, None, Some(*interval)),
         }
     }
@@ -71,7 +68,7 @@ impl Rhythm {
     /// *Invalid* if there is none.
     pub(crate) fn next_after(&self, tick: Timestamp, after: Timestamp) -> Result<Timestamp> {
         let next = match self {
-            Rhythm::Cron { line, zone } => line.next_after(after, zone),
+            Rhythm::Cron(line) => line.next_after(after),
             Rhythm::Every(interval) => {
                 let past = after.as_microsecond() - tick.as_microsecond();
                 let step = micros(*interval);

@@ -1,7 +1,5 @@
 //! Tests of the policies for missed ticks.
 
-use jiff::tz::TimeZone;
-
 use super::*;
 use crate::schedule::cron::CronLine;
 
@@ -10,10 +8,7 @@ fn at(text: &str) -> Timestamp {
 }
 
 fn cron(line: &str) -> Rhythm {
-    Rhythm::Cron {
-        line: CronLine::parse(line).expect(line),
-        zone: TimeZone::UTC,
-    }
+    Rhythm::Cron(CronLine::parse(line).expect(line))
 }
 
 fn every(seconds: u64) -> Rhythm {

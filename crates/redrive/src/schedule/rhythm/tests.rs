@@ -3,10 +3,7 @@
 use super::*;
 
 fn cron(line: &str, zone: &str) -> Rhythm {
-    Rhythm::Cron {
-        line: CronLine::parse(line).expect(line),
-        zone: zone::named(zone).expect(zone),
-    }
+    Rhythm::stored(Some(line), Some(zone), None).expect(line)
 }
 
 fn at(text: &str) -> Timestamp {
