@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::{Duration, SystemTime};
 
-use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -88,10 +88,7 @@ as_they_are! { bool i16 i32 i64 f64 String SystemTime Uuid Vec<u8> Json }
 pub(crate) struct Whole(i64);
 
 impl<'a> FromSql<'a> for Whole {
-    fn from_sql(
-        ty: &Type,
-        raw: &'a [u8],
-    ) -> std::result::Result<Whole, Box<dyn Error + Sync + Send>> {
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Result<Whole, Box<dyn Error + Sync + Send>> {
         match *ty {
             Type::INT2 => i16::from_sql(ty, raw).map(|number| Whole(number.into())),
             Type::INT4 => i32::from_sql(ty, raw).map(|number| Whole(number.into())),
@@ -99,9 +96,7 @@ impl<'a> FromSql<'a> for Whole {
         }
     }
 
-    fn accepts(ty: &Type) -> bool {
-        matches!(*ty, Type::INT2 | Type::INT4 | Type::INT8)
-    }
+    accepts!(INT2, INT4, INT8);
 }
 
 /// Counts and sizes. None is negative, except for an instant between two snapshots.
@@ -194,7 +189,7 @@ impl ToSql for Milliseconds {
         &self,
         ty: &Type,
         out: &mut bytes::BytesMut,
-    ) -> std::result::Result<IsNull, Box<dyn Error + Sync + Send>> {
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         if *ty == Type::INT8 {
             return self.0.to_sql(ty, out);
         }
@@ -204,9 +199,7 @@ impl ToSql for Milliseconds {
         Ok(IsNull::No)
     }
 
-    fn accepts(ty: &Type) -> bool {
-        matches!(*ty, Type::INT8 | Type::INTERVAL)
-    }
+    accepts!(INT8, INTERVAL);
 
     to_sql_checked!();
 }

@@ -39,7 +39,7 @@ pub(crate) struct Signal {
     /// The follow-ups that the handler has added so far, in the order of the calls.
     pub(crate) follow_ups: Mutex<Vec<FollowUp>>,
     /// The last decision of the handler of a batch about the job. It may change until the batch ends.
-    pub(crate) decision: Mutex<Option<Box<std::result::Result<(), Failure>>>>,
+    pub(crate) decision: Mutex<Option<Box<Result<(), Failure>>>>,
     /// The transaction of the handler, if it settles its job in one.
     pub(crate) transaction: OnceLock<OpenTransaction>,
 }
@@ -356,7 +356,7 @@ impl<P> Job<P> {
     /// # Errors
     /// [`JobCancelled`] once the handler should end. It passes through `anyhow` and others as any error
     /// does.
-    pub fn check_cancelled(&self) -> std::result::Result<(), JobCancelled> {
+    pub fn check_cancelled(&self) -> Result<(), JobCancelled> {
         match self.is_cancelled() {
             true => Err(JobCancelled),
             false => Ok(()),

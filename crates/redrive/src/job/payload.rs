@@ -3,7 +3,7 @@
 //! Whatever `jsonb` would reject is rejected here first, with a message that names the fault, so
 //! that conditions on the values of a payload find it.
 
-use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -276,7 +276,7 @@ impl ToSql for Json {
         &self,
         ty: &Type,
         out: &mut bytes::BytesMut,
-    ) -> std::result::Result<IsNull, Box<dyn StdError + Sync + Send>> {
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
         // The binary format of json is the text. That of jsonb has a version byte before it.
         if *ty == Type::JSONB {
             out.extend_from_slice(&[1]);
@@ -285,18 +285,13 @@ impl ToSql for Json {
         Ok(IsNull::No)
     }
 
-    fn accepts(ty: &Type) -> bool {
-        matches!(*ty, Type::JSON | Type::JSONB)
-    }
+    accepts!(JSON, JSONB);
 
     to_sql_checked!();
 }
 
 impl<'a> FromSql<'a> for Json {
-    fn from_sql(
-        ty: &Type,
-        raw: &'a [u8],
-    ) -> std::result::Result<Json, Box<dyn StdError + Sync + Send>> {
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Result<Json, Box<dyn StdError + Sync + Send>> {
         let text = match raw.split_first() {
             _ if *ty == Type::JSON => raw,
             Some((1, text)) => text,
@@ -305,9 +300,7 @@ impl<'a> FromSql<'a> for Json {
         Ok(Json(std::str::from_utf8(text)?.to_owned()))
     }
 
-    fn accepts(ty: &Type) -> bool {
-        matches!(*ty, Type::JSON | Type::JSONB)
-    }
+    accepts!(JSON, JSONB);
 }
 
 #[cfg(test)]
