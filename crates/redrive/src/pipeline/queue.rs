@@ -24,7 +24,7 @@ use crate::pipeline::coalesce::Coalescer;
 pub struct Queue {
     db: Database,
     name: Arc<str>,
-    coalescer: Arc<Coalescer>,
+    pub(crate) coalescer: Arc<Coalescer>,
 }
 
 impl Queue {
@@ -68,10 +68,6 @@ impl Queue {
 
     pub(crate) fn shared_name(&self) -> Arc<str> {
         Arc::clone(&self.name)
-    }
-
-    pub(crate) fn coalescer(&self) -> &Coalescer {
-        &self.coalescer
     }
 
     /// Returns whether the queue holds no live job: none ready, delayed or leased.
