@@ -4,7 +4,6 @@ pub(crate) mod words;
 pub(crate) mod setters;
 pub(crate) mod id;
 pub(crate) mod name;
-pub(crate) mod printable;
 pub(crate) mod caught;
 pub(crate) mod backoff;
 pub(crate) mod death_cause;

@@ -40,7 +40,6 @@ mod library {
         pub(crate) mod setters;
         pub(crate) mod id;
         pub(crate) mod name;
-        pub(crate) mod printable;
         pub(crate) mod caught;
         pub(crate) mod payload;
         pub(crate) mod death_cause;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::job::error_report::clip;
+use crate::job::error_report::{clip, one_line};
 use crate::job::headers::{CHECKPOINT, PROGRESS};
 use crate::job::payload::Json;
 use crate::sync::{Mutex, lock};
@@ -62,12 +62,8 @@ fn progress(fraction: f64, step: &str) -> String {
         above if above > 1.0 => 100.0,
         _ => 0.0,
     };
-    let step: String = step
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
     // A text that is cut has new lines.
-    let step = clip(step, MAX_STEP_BYTES).replace('\n', " ");
+    let step = clip(one_line(step), MAX_STEP_BYTES).replace('\n', " ");
     format!("{percent:.0} % {step}").trim_end().to_owned()
 }
 

@@ -194,6 +194,11 @@ fn cut(text: String, bytes: usize) -> String {
     format!("{}{CUT}{}", &text[..head], &text[tail..])
 }
 
+/// Returns a text with a blank for each character that begins a line or changes a terminal.
+pub(crate) fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
 /// Replaces NUL, which PostgreSQL cannot store.
 pub(crate) fn without_nul(text: String) -> String {
     match text.contains('\0') {

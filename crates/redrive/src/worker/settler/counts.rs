@@ -6,7 +6,7 @@ use std::time::Duration;
 use log::Level;
 
 use super::failure_log::{FailureKind, FailureLog};
-use crate::job::printable::Printable;
+use crate::job::error_report::one_line;
 use crate::job::wait::from_now;
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::settlement::Settlement;
@@ -87,7 +87,7 @@ fn log_attempt(state: &State, settlement: &Settlement) {
         let message = message.filter(|_| state.config.hooks.logs_messages);
         for text in [&*report.class].into_iter().chain(message) {
             why.push_str(": ");
-            why.push_str(&Printable(text).to_string());
+            why.push_str(&one_line(text));
         }
     }
     let (meta, next) = (&settlement.meta, next.unwrap_or_default());
@@ -102,7 +102,7 @@ fn log_attempt(state: &State, settlement: &Settlement) {
 pub(super) fn log_suppressed(state: &State, suppressed: Vec<(FailureKind, u64)>) {
     for ((outcome, kind, class), more) in suppressed {
         let (_, level, words) = line(&state.counts, outcome);
-        let class = Printable(&class);
+        let class = one_line(&class);
         log::log!(
             level,
             "{state} kind={kind}: {more} more jobs {words}: {class}"

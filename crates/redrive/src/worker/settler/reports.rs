@@ -2,7 +2,7 @@
 
 use super::Settler;
 use crate::error::Error;
-use crate::job::printable::Printable;
+use crate::job::error_report::one_line;
 use crate::pipeline::breaker::trip;
 use crate::pipeline::probe::{ProbeVerdict, end_probe};
 use crate::worker::breaker_state::BreakerReport;
@@ -16,7 +16,7 @@ impl Settler<'_> {
             let name = report.name();
             match &report {
                 BreakerReport::BreakerTrip(news) => {
-                    let why = Printable(&news.message);
+                    let why = one_line(&news.message);
                     log::warn!("{state} breaker={name}: opened ({}): {why}", news.cause);
                 }
                 BreakerReport::Probed(_, ProbeVerdict::Close) => {
