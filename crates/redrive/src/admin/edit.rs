@@ -28,11 +28,11 @@ impl Jobs<'_> {
         self.each_waiting(filter, |filter, from, jobs| -> Result<ControlFlow<()>> {
             let most = jobs.len() as u64;
             let to = jobs.last().map(|(.., place)| place.clone());
-            done.page(edit, jobs, |changes, audit| {
-                let unedited = changes.read.iter();
+            done.page(edit, jobs, |ids, payloads, read, audit| {
+                let unedited = read.iter();
                 let unedited = unedited.map(|(payload, _)| payload.as_deref().map(RawValue::get));
                 let unedited: Vec<Option<&str>> = unedited.collect();
-                let edited: Vec<&str> = changes.payloads.iter().map(Json::as_str).collect();
+                let edited: Vec<&str> = payloads.iter().map(Json::as_str).collect();
                 self.db.ask_bulk().all(
                     "edit jobs",
                     &sql::CHANGE_JOBS,
@@ -45,7 +45,7 @@ impl Jobs<'_> {
                         operator,
                         &audit,
                         &None::<i32>,
-                        &changes.ids,
+                        &ids,
                         &unedited,
                         &edited,
                     ],

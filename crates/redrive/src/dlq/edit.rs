@@ -39,33 +39,29 @@ pub struct Edited {
 }
 
 impl Edited {
-    /// Edits a page. `write` is given the changes and the audit record of the pages before, and returns those that it
-    /// stored, with the record.
+    /// Edits a page. `write` is given those that change with their new payloads and what was read of them, and the audit
+    /// record of the pages before. It returns those that it stored, with the record.
     pub(crate) fn page<T>(
         &mut self,
         edit: &Edit,
         page: Vec<Read<T>>,
-        write: impl FnOnce(&Changes<T>, Option<i64>) -> Result<Stored>,
+        write: impl FnOnce(&[JobId], &[Json], &[(OldPayload, T)], Option<i64>) -> Result<Stored>,
     ) -> Result<()> {
-        let mut changes = Changes {
-            ids: Vec::new(),
-            payloads: Vec::new(),
-            read: Vec::new(),
-        };
+        let (mut ids, mut payloads, mut read) = (Vec::new(), Vec::new(), Vec::new());
         for (id, payload, rest) in page {
             match edit.make(payload.as_deref().map(RawValue::get)) {
                 Ok(None) => self.unchanged += 1,
                 Ok(Some(json)) => {
-                    changes.ids.push(id);
-                    changes.payloads.push(json);
-                    changes.read.push((payload, rest));
+                    ids.push(id);
+                    payloads.push(json);
+                    read.push((payload, rest));
                 }
                 Err(why) => add_error(&mut self.refused, id, why),
             }
         }
-        if !changes.ids.is_empty() {
-            let stored = write(&changes, self.audit)?;
-            self.add(&changes.ids, stored);
+        if !ids.is_empty() {
+            let stored = write(&ids, &payloads, &read, self.audit)?;
+            self.add(&ids, stored);
         }
         Ok(())
     }
@@ -108,18 +104,14 @@ impl EditPreview {
     }
 }
 
+/// `None` for captured bytes.
+type OldPayload = Option<Box<RawValue>>;
+
 /// A letter or a waiting job as an edit reads it: its payload, and the edits of a letter or the place of a job.
-pub(crate) type Read<T> = (JobId, Option<Box<RawValue>>, T);
+pub(crate) type Read<T> = (JobId, OldPayload, T);
 
 /// The letters or jobs that a statement stored, with the audit record.
 pub(crate) type Stored = Vec<(JobId, Option<i64>)>;
-
-/// Those of a page that an edit changes: their new payloads, and what was read.
-pub(crate) struct Changes<T> {
-    pub(crate) ids: Vec<JobId>,
-    pub(crate) payloads: Vec<Json>,
-    pub(crate) read: Vec<(Option<Box<RawValue>>, T)>,
-}
 
 impl Dlq<'_> {
     /// Edits the payloads of open and quarantined letters, in the order of their ids.
@@ -133,14 +125,14 @@ impl Dlq<'_> {
         let mut done = Edited::default();
         let parameter = filter.parameter()?;
         let missed = self.each_editable(filter, |page| -> Result<ControlFlow<()>> {
-            done.page(edit, page, |changes, audit| {
-                let expected: Vec<i32> = changes.read.iter().map(|(_, edits)| *edits).collect();
+            done.page(edit, page, |ids, payloads, read, audit| {
+                let expected: Vec<i32> = read.iter().map(|(_, edits)| *edits).collect();
                 self.db.ask_bulk().all(
                     "edit letters",
                     &sql::EDIT_LETTERS,
                     &[
-                        &changes.ids,
-                        &changes.payloads,
+                        &ids,
+                        &payloads,
                         &expected,
                         operator,
                         &parameter,
