@@ -235,13 +235,16 @@ pub(crate) fn fields(of: &'static str) -> impl Iterator<Item = &'static Field> {
 /// Returns the file that gives the database the keys of filters.
 pub fn filter_keys() -> String {
     let mut rows = Vec::new();
-    for (of, alias) in [(LetterFields::OF, "l"), (JobFields::OF, "j")] {
-        for field in fields(of) {
+    for field in FIELDS {
+        let columns = [(LetterFields::OF, 'l'), (JobFields::OF, 'j')].map(|(of, alias)| {
             let column = field.columns.iter().find(|column| column.0 == of);
-            let column = column.map_or("", |column| column.1);
-            rows.extend(field.keys().iter().map(|Key { json, takes, .. }| {
-                format!("        ('{of}', '{json}', '{takes}', '{alias}.{column}')")
-            }));
+            column.map_or("NULL".to_owned(), |column| {
+                format!("'{alias}.{}'", column.1)
+            })
+        });
+        let columns = columns.join(", ");
+        for Key { json, takes, .. } in field.keys() {
+            rows.push(format!("        ('{json}', '{takes}', {columns})"));
         }
     }
     format!(
@@ -252,10 +255,12 @@ pub fn filter_keys() -> String {
 CREATE OR REPLACE FUNCTION redrive.filter_keys(subject text) RETURNS TABLE (key text, takes text, compared text)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
-    SELECT k.key, k.takes, k.compared FROM (VALUES
+    SELECT k.key, k.takes, c.compared
+    FROM (VALUES
 {}
-    ) AS k (subject, key, takes, compared)
-    WHERE k.subject = filter_keys.subject;
+    ) AS k (key, takes, letters, jobs)
+    CROSS JOIN LATERAL (SELECT CASE subject WHEN 'letters' THEN k.letters ELSE k.jobs END) AS c (compared)
+    WHERE c.compared IS NOT NULL;
 END;
 ",
         rows.join(",\n")
