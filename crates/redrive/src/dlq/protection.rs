@@ -49,14 +49,13 @@ impl Dlq<'_> {
     /// *Invalid* if the queue has no valid name, it requires nothing or a role does not exist; otherwise if the database
     /// fails.
     pub fn protect(&self, protection: &Protection, operator: &Operator) -> Result<()> {
-        let roles = (!protection.roles.is_empty()).then_some(&*protection.roles);
         self.db.ask().one(
             &format!("protect queue `{}`", protection.queue),
             &sql::SET_PROTECTION,
             &[
                 &protection.queue,
                 &protection.approve_above,
-                &roles,
+                &protection.roles,
                 operator,
             ],
         )
