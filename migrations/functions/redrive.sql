@@ -82,6 +82,8 @@ CREATE OR REPLACE FUNCTION redrive.discard_letters(
     filter jsonb, max_letters bigint, person text, reason text, audit bigint DEFAULT NULL, undo boolean DEFAULT false
 ) RETURNS TABLE (id bigint, audit_id bigint)
     LANGUAGE plpgsql VOLATILE
+    -- A plan of an empty audit would read all of a full one.
+    SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
