@@ -42,7 +42,7 @@ impl RedriveOptions {
 
         /// Sets the delay before the jobs become ready, by the database's clock. Defaults to none. At
         /// most ten years, rounded up to milliseconds.
-        pub fn delay(self, delay: Duration) => self.delay = (!delay.is_zero()).then_some(delay);
+        pub fn delay(self, delay: Duration) => self.delay = Some(delay);
 
         /// Also redrives quarantined letters, and letters whose payload was redacted, which go back
         /// without the redacted values. Requires a [reason](crate::Operator::reason).
