@@ -18,11 +18,12 @@ use crate::metrics::{MetricKind, Sample};
 /// ```
 pub fn to_proto(samples: &[Sample]) -> Vec<proto::MetricFamily> {
     let families = samples.chunk_by(|one, next| one.metric.name == next.metric.name);
-    families.filter_map(family).collect()
+    families.map(family).collect()
 }
 
-fn family(samples: &[Sample]) -> Option<proto::MetricFamily> {
-    let metric = samples.first()?.metric;
+/// Converts the samples of a metric, of which there is one at least.
+fn family(samples: &[Sample]) -> proto::MetricFamily {
+    let metric = samples[0].metric;
     let mut result = proto::MetricFamily::default();
     result.set_name(metric.name.to_owned());
     result.set_help(metric.help.to_owned());
@@ -32,21 +33,18 @@ fn family(samples: &[Sample]) -> Option<proto::MetricFamily> {
         MetricKind::Histogram(_) => proto::MetricType::HISTOGRAM,
     });
     result.set_metric(samples.iter().map(value).collect());
-    Some(result)
+    result
 }
 
 fn value(sample: &Sample) -> proto::Metric {
     let labels = sample.metric.labels.iter().zip(&*sample.labels);
-    let mut result = proto::Metric::from_label(
-        labels
-            .map(|(label, value)| {
-                let mut pair = proto::LabelPair::default();
-                pair.set_name(label.name.to_owned());
-                pair.set_value(value.clone());
-                pair
-            })
-            .collect(),
-    );
+    let pairs = labels.map(|(label, value)| {
+        let mut pair = proto::LabelPair::default();
+        pair.set_name(label.name.to_owned());
+        pair.set_value(value.clone());
+        pair
+    });
+    let mut result = proto::Metric::from_label(pairs.collect());
     let number = sample.numbers.first().copied().unwrap_or_default();
     match sample.metric.kind {
         MetricKind::Counter => {

@@ -99,14 +99,4 @@ mod tests {
         let other = key("redrive_table_dead_rows_estimate", &["jobs"]);
         assert!(!series.contains_key(&uncounted) && !series.contains_key(&other));
     }
-
-    #[test]
-    fn sources_that_have_not_answered_get_no_series() {
-        let mut series = Series::new();
-        fill(&mut series, &BTreeSet::new());
-        assert_eq!(series, Series::new());
-        fill(&mut series, &BTreeSet::from([Source::Operations]));
-        assert!(series.contains_key(&key("redrive_runs", &["halted"])));
-        assert!(series.keys().all(|key| key.label("queue").is_none()));
-    }
 }
