@@ -114,23 +114,21 @@ BEGIN
         LEFT JOIN LATERAL unnest(s.kinds) AS k (kind) ON true
         GROUP BY s.queue
     ),
-    -- The jobs of a queue without a worker wait for any.
-    judged AS MATERIALIZED (
-        SELECT w.*, coalesce(h.takes_all OR w.kind = ANY (h.kinds), false) AS is_handled,
-               coalesce(h.takes_all OR w.kind = ANY (h.kinds), true) AS is_wanted,
-               coalesce((w.queue, w.group_key) IN (SELECT g.queue, g.group_key FROM full_groups g), false)
-                   AS has_no_turn
+    ready AS MATERIALIZED (
+        SELECT w.queue, sum(w.jobs) AS jobs, sum(w.beyond) > 0 AS is_capped,
+               sum(w.jobs) FILTER (WHERE f.is_handled IS NOT TRUE) AS unhandled,
+               sum(w.jobs) FILTER (WHERE f.is_handled IS NOT FALSE AND f.has_no_turn) AS blocked,
+               min(w.oldest_at) FILTER (WHERE f.is_handled IS NOT FALSE AND f.has_no_turn IS NOT TRUE) AS oldest_at,
+               (array_agg(w.next_at ORDER BY w.place)
+                FILTER (WHERE f.is_handled IS NOT FALSE AND f.has_no_turn IS NOT TRUE))[1] AS next_at
         FROM waiting w
         LEFT JOIN handled h ON h.queue = w.queue
-    ),
-    ready AS MATERIALIZED (
-        SELECT j.queue, sum(j.jobs) AS jobs, sum(j.beyond) > 0 AS is_capped,
-               sum(j.jobs) FILTER (WHERE NOT j.is_handled) AS unhandled,
-               sum(j.jobs) FILTER (WHERE j.is_wanted AND j.has_no_turn) AS blocked,
-               min(j.oldest_at) FILTER (WHERE j.is_wanted AND NOT j.has_no_turn) AS oldest_at,
-               (array_agg(j.next_at ORDER BY j.place) FILTER (WHERE j.is_wanted AND NOT j.has_no_turn))[1] AS next_at
-        FROM judged j
-        GROUP BY j.queue
+        -- The jobs of a queue without a worker wait for any.
+        CROSS JOIN LATERAL (
+            SELECT h.takes_all OR w.kind = ANY (h.kinds) AS is_handled,
+                   (w.queue, w.group_key) IN (SELECT g.queue, g.group_key FROM full_groups g) AS has_no_turn
+        ) f
+        GROUP BY w.queue
     ),
     -- Kinds with a slot keep their names. The most frequent others take the places that are left.
     named AS (
@@ -144,11 +142,9 @@ BEGIN
         LEFT JOIN redrive.metric_slots s ON s.label = 'kind' AND s.queue = r.queue AND s.name = r.kind
         WHERE r.jobs > 0
     ),
-    counted AS MATERIALIZED (
-        SELECT k.queue, ready.jobs AS ready, ready.is_capped, ready.unhandled, ready.blocked,
-               late.jobs AS delayed, late.due_at, ready.next_at, ready.oldest_at
+    delayed AS MATERIALIZED (
+        SELECT k.queue, late.jobs, late.due_at
         FROM unnest(queues) AS k (queue)
-        LEFT JOIN ready ON ready.queue = k.queue
         LEFT JOIN redrive.delayed_marks mark ON mark.queue = k.queue AND mark.run_at <= statement_timestamp()
         -- Few jobs lie below the mark, behind any number of dead rows, and workers promote those soon.
         CROSS JOIN LATERAL (
@@ -171,26 +167,27 @@ BEGIN
         GROUP BY l.queue
     )
     SELECT v.metric, v.labels, v.value::double precision
-    FROM counted c
-    FULL JOIN leased l ON l.queue = c.queue
-    CROSS JOIN LATERAL (SELECT coalesce(c.queue, l.queue) AS queue) q
+    FROM delayed d
+    FULL JOIN leased l ON l.queue = d.queue
+    CROSS JOIN LATERAL (SELECT coalesce(d.queue, l.queue) AS queue) q
+    LEFT JOIN ready r ON r.queue = q.queue
     CROSS JOIN LATERAL (VALUES
-        ('redrive_queue_jobs', ARRAY[q.queue, 'ready'], coalesce(c.ready, 0)::double precision),
-        ('redrive_queue_jobs', ARRAY[q.queue, 'delayed'], least(coalesce(c.delayed, 0), cap)),
+        ('redrive_queue_jobs', ARRAY[q.queue, 'ready'], coalesce(r.jobs, 0)::double precision),
+        ('redrive_queue_jobs', ARRAY[q.queue, 'delayed'], least(coalesce(d.jobs, 0), cap)),
         ('redrive_queue_jobs', ARRAY[q.queue, 'leased'], coalesce(l.jobs, 0)),
-        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'ready'], coalesce(c.is_capped, false)::integer),
-        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'delayed'], (coalesce(c.delayed, 0) > cap)::integer),
-        ('redrive_queue_unhandled_jobs', ARRAY[q.queue], coalesce(c.unhandled, 0)),
+        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'ready'], coalesce(r.is_capped, false)::integer),
+        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'delayed'], (coalesce(d.jobs, 0) > cap)::integer),
+        ('redrive_queue_unhandled_jobs', ARRAY[q.queue], coalesce(r.unhandled, 0)),
         ('redrive_queue_oldest_ready_age_seconds', ARRAY[q.queue],
-            greatest(0, extract(epoch FROM clock_timestamp() - c.oldest_at))),
+            greatest(0, extract(epoch FROM clock_timestamp() - r.oldest_at))),
         ('redrive_queue_next_ready_age_seconds', ARRAY[q.queue],
-            greatest(0, extract(epoch FROM clock_timestamp() - c.next_at))),
+            greatest(0, extract(epoch FROM clock_timestamp() - r.next_at))),
         ('redrive_queue_overdue_age_seconds', ARRAY[q.queue],
-            greatest(0, extract(epoch FROM clock_timestamp() - c.due_at))),
+            greatest(0, extract(epoch FROM clock_timestamp() - d.due_at))),
         ('redrive_queue_oldest_leased_age_seconds', ARRAY[q.queue],
             greatest(0, extract(epoch FROM clock_timestamp() - l.claimed_at))),
         ('redrive_queue_overdue_leases', ARRAY[q.queue], coalesce(l.overdue, 0)),
-        ('redrive_queue_blocked_jobs', ARRAY[q.queue], coalesce(c.blocked, 0))
+        ('redrive_queue_blocked_jobs', ARRAY[q.queue], coalesce(r.blocked, 0))
     ) v (metric, labels, value)
     UNION ALL
     SELECT 'redrive_queue_ready_jobs_by_kind', ARRAY[n.queue, n.kind], sum(n.jobs)
