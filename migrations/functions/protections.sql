@@ -23,7 +23,7 @@ BEGIN
     ON CONFLICT ON CONSTRAINT protections_pkey DO UPDATE
     SET approve_above = excluded.approve_above, roles = excluded.roles;
     PERFORM redrive.record_act('protect_queue', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
-        'queue', set_protection.queue, 'approve_above', set_protection.approve_above, 'roles', set_protection.roles)));
+        'queue', set_protection.queue, 'approve_above', set_protection.approve_above, 'roles', nullif(set_protection.roles, '{}'))));
 END
 $$;
 
