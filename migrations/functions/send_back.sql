@@ -58,22 +58,31 @@ AS $$
         WHERE k.rolname = ANY ($2))
 $$;
 
--- Returns the protected queues that have letters `l` which match a filter and are `eligible`, with their number, counted up
--- to one more than needs no approval.
+-- Returns the protected queues that have open or quarantined letters `l` which match a filter and are `eligible`, with their
+-- number, counted up to one more than needs no approval. The queue and the state are constants, for the partial indexes:
+-- else each protection could read all letters.
 CREATE OR REPLACE FUNCTION redrive.protected_letters(filter jsonb, eligible text)
     RETURNS TABLE (queue text, approve_above bigint, roles text[], letters bigint)
     LANGUAGE plpgsql STABLE
 AS $$
+#variable_conflict use_column
 BEGIN
-    IF EXISTS (SELECT FROM redrive.protections) THEN
-        RETURN QUERY EXECUTE
-            'SELECT p.queue::text, p.approve_above, p.roles, n.letters FROM redrive.protections p CROSS JOIN LATERAL ('
-            ' SELECT count(*) AS letters FROM ('
-            '  SELECT FROM redrive.dead_letters l WHERE l.queue = p.queue AND ' || eligible || ' AND '
-            || redrive.filter_letters(filter)
-            || '  LIMIT least(coalesce(p.approve_above, 0), 9223372036854775806) + 1) few) n WHERE n.letters > 0'
-            USING filter;
-    END IF;
+    FOR queue, approve_above, roles IN
+        SELECT p.queue, p.approve_above, p.roles FROM redrive.protections p
+        WHERE (p.queue = protected_letters.filter ->> 'queue') IS NOT FALSE
+    LOOP
+        EXECUTE format(
+            'SELECT count(*) FROM ('
+            ' (SELECT FROM redrive.dead_letters l WHERE l.queue = %1$L AND l.state = ''open'' AND %2$s LIMIT $2)'
+            ' UNION ALL'
+            ' (SELECT FROM redrive.dead_letters l WHERE l.queue = %1$L AND l.state = ''quarantined'' AND %2$s LIMIT $2)'
+            ' LIMIT $2) few', protected_letters.queue, eligible || ' AND ' || redrive.filter_letters(protected_letters.filter))
+            INTO letters
+            USING filter, least(coalesce(protected_letters.approve_above, 0), 9223372036854775806) + 1;
+        IF letters > 0 THEN
+            RETURN NEXT;
+        END IF;
+    END LOOP;
 END
 $$;
 
