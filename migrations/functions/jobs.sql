@@ -111,11 +111,17 @@ BEGIN
         WHEN mark.whole_at > began THEN mark.whole_at
         ELSE began + CASE WHEN mark.whole_at IS NULL THEN 2 ELSE 20 END * failed_ms * interval '1 millisecond' END;
     IF is_whole OR failed_ms > 0 OR mark.noted_at BETWEEN settled AND began IS NOT TRUE THEN
-        DELETE FROM redrive.delayed_marks m WHERE m.noted_at < began - interval '1 day' AND m.queue <> promote.queue;
         INSERT INTO redrive.delayed_marks AS m (queue, run_at, whole_at, noted_at)
         VALUES (promote.queue, CASE WHEN moved < max_jobs THEN settled ELSE last_at END, mark.whole_at, began)
         ON CONFLICT ON CONSTRAINT delayed_marks_pkey DO UPDATE
         SET run_at = excluded.run_at, whole_at = excluded.whole_at, noted_at = excluded.noted_at;
+        -- Without waiting, because the session of another queue may do the same.
+        DELETE FROM redrive.delayed_marks m
+        WHERE m.queue = ANY (ARRAY(
+            SELECT o.queue
+            FROM redrive.delayed_marks o
+            WHERE o.noted_at < began - interval '1 day' AND o.queue <> promote.queue
+            FOR UPDATE SKIP LOCKED));
     END IF;
     whole_in_ms := greatest(0, extract(epoch FROM mark.whole_at - clock_timestamp()) * 1000);
     RETURN NEXT;
