@@ -80,6 +80,10 @@ DECLARE
     took     interval;
 BEGIN
     SELECT m.* INTO mark FROM redrive.delayed_marks m WHERE m.queue = promote.queue;
+    -- The clock was set back.
+    IF mark.noted_at > began + interval '5 seconds' THEN
+        mark.whole_at := NULL;
+    END IF;
     -- After a call that took too long, the next one does not do the same.
     is_whole := NOT is_large OR failed_ms = 0 AND coalesce(mark.whole_at <= began, true);
     SELECT array_agg(f.tid), max(f.run_at) INTO tids, last_at
