@@ -63,8 +63,10 @@ BEGIN
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
-        -- A payload that cannot be read may have been redacted as a whole. Captured bytes have the values of the payload.
-        payload = excluded.payload, raw = coalesce(excluded.raw, CASE WHEN excluded.redacted IS NULL THEN l.raw END),
+        -- A payload that cannot be read may have been redacted as a whole. Captured bytes are those of their payload: a rule,
+        -- an edit of the job or an enqueue may have changed it.
+        payload = excluded.payload,
+        raw = coalesce(excluded.raw, CASE WHEN excluded.payload::text = l.payload::text THEN l.raw END),
         -- A rule that redacted the letter before may be gone.
         redacted = (SELECT array_agg(DISTINCT r.pointer) FROM unnest(l.redacted || excluded.redacted) AS r (pointer)),
         priority = excluded.priority, attempts = excluded.attempts,
