@@ -63,7 +63,8 @@ fn a_worker_warns_once_of_ready_jobs_that_no_live_worker_handles() {
     let logged = Logged::start(LevelFilter::Warn);
     let (test, queue) = TestDatabase::with_orders();
     let added = "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
-                 SELECT 0, q, k, '{}' FROM (VALUES ('orders', 'refund'), ('orders', 'refund'), ('mail', 'letter')) v (q, k)";
+                 SELECT 0, q, k, '{}' FROM (VALUES ('orders', 'refund'), ('orders', 'refund'), ('mail', 'letter'), \
+                     ('orders', E'a\\nb')) v (q, k)";
     test.sql(added);
     let worker = lively(&queue).runs(|_: &Job<Order>| Ok(()));
     let unhandled = || -> Vec<String> {
@@ -74,7 +75,7 @@ fn a_worker_warns_once_of_ready_jobs_that_no_live_worker_handles() {
     };
     wait_until("the warning", SOON, || !unhandled().is_empty());
     stop(worker);
-    let warning = ": no live worker handles ready jobs of kinds (1): `refund`";
+    let warning = ": no live worker handles ready jobs of kinds (2): `a b`, `refund`";
     has(unhandled().concat(), warning);
     assert_eq!(unhandled().len(), 1);
 }

@@ -54,7 +54,7 @@ impl Drop for ErrorValue {
         if let Err(panic) = caught(|| drop(error)) {
             log::warn!(
                 "an error of a handler panicked when dropped: {}",
-                panic.text()
+                panic.text().replace(char::is_control, " ")
             );
         }
     }

@@ -7,6 +7,7 @@ use crate::db::ask::all;
 use crate::db::column::Given;
 use crate::db::sql;
 use crate::error::Result;
+use crate::job::error_report::one_line;
 use crate::job::wait::from_now;
 use crate::sync::Instant;
 use crate::worker::chore::Chore;
@@ -47,6 +48,7 @@ impl Chores<'_> {
         let new: Vec<&str> = kinds.iter().filter(is_new).map(|it| &**it).collect();
         if !new.is_empty() {
             let (number, named) = (new.len(), new[..new.len().min(WARNED)].join("`, `"));
+            let named = one_line(&named);
             log::warn!("{state}: no live worker handles ready jobs of kinds ({number}): `{named}`");
         }
         since.extend(new.into_iter().map(|kind| (kind.to_owned(), begun)));
@@ -62,6 +64,7 @@ impl Chores<'_> {
             let doing = "bury jobs without a worker";
             let buried = self.repeat(doing, begun, most, &sql::BURY_UNHANDLED, &given)?;
             if buried > 0 {
+                let (kind, why) = (one_line(&kind), one_line(&why));
                 log::warn!("{state} kind={kind}: {buried} jobs dead: {why}");
             }
         }

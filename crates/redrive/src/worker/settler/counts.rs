@@ -91,7 +91,9 @@ fn log_attempt(state: &State, settlement: &Settlement) {
         }
     }
     let (meta, next) = (&settlement.meta, next.unwrap_or_default());
-    let (kind, id, attempt, of) = (&meta.kind, meta.id, meta.attempt, meta.max_attempts);
+    // An enqueuer in SQL may give any kind.
+    let kind = one_line(&meta.kind);
+    let (id, attempt, of) = (meta.id, meta.attempt, meta.max_attempts);
     log::log!(
         level,
         "{state} kind={kind} job={id} attempt={attempt}/{of}: {words}{next}{why}"
@@ -102,7 +104,7 @@ fn log_attempt(state: &State, settlement: &Settlement) {
 pub(super) fn log_suppressed(state: &State, suppressed: Vec<(FailureKind, u64)>) {
     for ((outcome, kind, class), more) in suppressed {
         let (_, level, words) = line(&state.counts, outcome);
-        let class = one_line(&class);
+        let (kind, class) = (one_line(&kind), one_line(&class));
         log::log!(
             level,
             "{state} kind={kind}: {more} more jobs {words}: {class}"
