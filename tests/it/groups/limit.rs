@@ -39,6 +39,24 @@ fn a_freed_slot_is_taken_long_before_a_poll() {
 }
 
 #[test]
+fn a_claim_takes_whole_batches_of_a_limited_group() {
+    let (_test, queue) = with_policy(GroupPolicy::Limit(1000));
+    enqueue_rounds(&queue, &["a"], 60);
+    let sizes = kept::<Mutex<Vec<usize>>>();
+    // Each batch has jobs of one claim. After the first one, the worker knows that they are fast.
+    let options = BatchOptions::new(20).linger(Duration::ZERO);
+    let builder = worker(&queue).slots(1);
+    let builder = builder.handle_batch(options, move |batch: &Batch<Order>| {
+        sizes.lock().unwrap().push(batch.jobs().len());
+        Ok(())
+    });
+    let worker = builder.started();
+    done(&worker, 60);
+    stop(worker);
+    assert_eq!(*sizes.lock().unwrap(), [20; 3]);
+}
+
+#[test]
 fn a_replaced_job_keeps_its_place_in_its_group() {
     let (test, queue) = with_policy(CONTINUE);
     let keyed = |number: i64| order("a", number).unique("k").replace(Replace::Both);

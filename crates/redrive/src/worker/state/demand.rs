@@ -61,7 +61,11 @@ impl State {
 
     /// Returns how many of these jobs of groups to take of one group before those of the next one.
     pub(crate) fn in_a_row(&self, jobs: usize) -> usize {
-        part(jobs, self.slots.count, self.run_time(), MAX_IN_A_ROW)
+        match self.handlers.only_batches_of() {
+            // None of them follows another one, so each needs a turn.
+            Some(_) => 1,
+            None => part(jobs, self.slots.count, self.run_time(), MAX_IN_A_ROW),
+        }
     }
 
     /// Wakes the fetcher if there is room for jobs.
