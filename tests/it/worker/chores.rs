@@ -44,6 +44,9 @@ fn a_chore_that_always_fails_stops_no_other() {
         published(&mut client).get(failures) > Some(&0)
     });
     assert!(client.count("letter_deltas") > 0, "it did nothing");
+    let ages = "redrive_chore_seconds{orders,age}";
+    let ages = published(&mut client).get(ages).copied();
+    assert_eq!(ages.unwrap_or_default(), 0, "no priority ages");
     assert_eq!(worker.failure(), None);
     stop(worker);
 }

@@ -223,9 +223,12 @@ impl<'a> Chores<'a> {
         let (due, next): (Vec<String>, Option<Duration>) =
             self.ask("look for chores", &sql::CHORES, &given)?;
         self.task(Chore::Schedules).due = next.map(from_now);
+        let mut states = all.iter();
+        let ages = states.any(|state| state.config.age_priorities.is_some());
         for chore in Chore::ALL {
             let is_due = due.iter().any(|name| name == chore.as_str())
-                || matches!(chore, Chore::Unhandled | Chore::Age);
+                || chore == Chore::Unhandled
+                || chore == Chore::Age && ages;
             if is_due {
                 self.set_due(chore, now);
             }
