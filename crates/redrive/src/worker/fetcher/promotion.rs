@@ -37,8 +37,10 @@ impl Fetcher {
         let now = Instant::now();
         let took = now.duration_since(asked_at);
         self.promotion_failed = match &promoted {
+            Ok(_) => Duration::ZERO,
             Err(_) if took > LONG => took,
-            Ok(_) | Err(_) => Duration::ZERO,
+            // Perhaps the connection was lost, which says nothing of the one before.
+            Err(_) => self.promotion_failed,
         };
         let promoted = promoted?;
         self.whole_at = promoted.whole_in_ms.map(|wait| now + wait);
