@@ -19,9 +19,11 @@
 --               lease, which follows no other job
 -- $12 integer   maximum crashes of a job; a suspect has a separate lease
 -- $13 text[]    kinds whose jobs run together in batches; they have no followers and follow no other job
--- Locks: the letters of redriven jobs that it diverts; the rows of the jobs it takes; rows locked by other sessions are skipped, and no other row takes their place,
---        because that would break the order. It waits for another claim that takes the same slot until that commits. A
---        bucket that another session has locked is skipped with its group.
+-- Locks: of what it diverts, the slots of the letters and the rows of diverted_groups, unless other sessions have locked
+--        them, and the letters of redriven jobs, for which it waits; then the rows of the jobs it takes; rows locked by
+--        other sessions are skipped, and no other row takes their place, because that would break the order. It waits for
+--        another claim that takes the same slot until that commits. A bucket that another session has locked is skipped
+--        with its group.
 -- Index relied on: jobs_waiting_by_group, one scan and at most two descents per group; the primary keys of group_slots
 --                  and group_buckets. It names the partition, because a condition on the segment would make another
 --                  index look better.
