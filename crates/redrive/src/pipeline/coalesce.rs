@@ -66,6 +66,7 @@ impl Coalescer {
     /// Those of `store`. *Unavailable* at the deadline; if the job was still in line, it is not stored.
     pub(crate) fn enqueue(
         &self,
+        queue: &str,
         job: NewJob,
         deadline: Duration,
         store: &Store<'_>,
@@ -90,7 +91,7 @@ impl Coalescer {
         });
         drop(line);
         let ended = loop {
-            match self.wait(number, &answer, until, deadline)? {
+            match self.wait(queue, number, &answer, until, deadline)? {
                 Answer::Lead(calls) => self.lead(calls, until, store),
                 Answer::Ended(ended) => break ended,
             }
@@ -104,6 +105,7 @@ impl Coalescer {
 
     fn wait(
         &self,
+        queue: &str,
         number: u64,
         answer: &Receiver<Answer>,
         until: Instant,
@@ -112,8 +114,9 @@ impl Coalescer {
         match answer.recv_timeout(left(until)) {
             Ok(answer) => return Ok(answer),
             Err(RecvTimeoutError::Disconnected) => {
-                let why = "could not enqueue: the call that stored the job panicked";
-                return Err(Error::lost(why));
+                return Err(Error::lost(format!(
+                    "could not enqueue into queue `{queue}`: the call that stored the job panicked"
+                )));
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -122,13 +125,13 @@ impl Coalescer {
         if let Some(place) = waiting.position(|waiting| waiting.number == number) {
             line.waiting.remove(place);
             return Err(Error::unavailable(format!(
-                "could not enqueue: the calls before this one had no answer within {deadline:?}; the job is not stored"
+                "could not enqueue into queue `{queue}`: the calls before this one had no answer within {deadline:?}; the job is not stored"
             )));
         }
         // Answers are sent while the line is locked, or by a statement that has the job.
         answer.try_recv().map_err(|_| {
             Error::lost(format!(
-                "could not enqueue: the database did not answer within {deadline:?}"
+                "could not enqueue into queue `{queue}`: the database did not answer within {deadline:?}"
             ))
         })
     }

@@ -134,7 +134,7 @@ impl Queue {
         let stored = match job.is_plain() {
             true => {
                 let store = |jobs, within| self.store(jobs, within);
-                self.coalescer.enqueue(job, within, &store)
+                self.coalescer.enqueue(self.name(), job, within, &store)
             }
             false => self.store([job].into(), within).map(|stored| stored[0]),
         };

@@ -53,7 +53,7 @@ impl Calls {
         let before = self.known();
         let thread = thread::spawn(move || {
             let job = NewJob::raw("k", &payload.to_string()).expect("a good job");
-            coalescer.enqueue(job, deadline, &|jobs, _| {
+            coalescer.enqueue("orders", job, deadline, &|jobs, _| {
                 let (answer, answered) = bounded(1);
                 let statement = Statement { jobs, answer };
                 sent.send(statement).expect("the test runs");
@@ -176,7 +176,7 @@ fn a_call_whose_job_another_one_sends_says_at_its_deadline_that_it_may_be_stored
     // The call is no longer in line, and nobody has answered it.
     let (_answer, waits) = bounded(1);
     let (now, second) = (Instant::now(), Duration::from_secs(1));
-    let ended = calls.coalescer.wait(1, &waits, now, second);
+    let ended = calls.coalescer.wait("orders", 1, &waits, now, second);
     let error = ended.map(drop).expect_err("late");
     // The caller says that the job may be stored.
     assert!(error.is_lost(), "{error}");
@@ -192,7 +192,8 @@ fn a_panic_frees_the_place_and_answers_the_calls_behind_it() {
     drop(calls.statement());
     assert!(last.join().is_err());
     let error = id(head).expect_err("no answer");
-    assert!(error.to_string().contains("panicked"), "{error}");
+    let message = "could not enqueue into queue `orders`: the call that stored the job panicked";
+    assert_eq!(error.to_string(), message);
     let next = calls.call(12, LONG);
     calls.statement().store();
     stored([(12, next)]);
