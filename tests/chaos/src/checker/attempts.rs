@@ -5,7 +5,10 @@ mod assignment;
 
 use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
 use crate::checker::{Findings, MAX_REFUNDS, Records, Rule, Terms};
-use crate::history::{HandlerEvent, Phase};
+use crate::history::{ClientEvent, HandlerEvent, Phase};
+
+/// How long before its exit a worker may cancel handlers, in microseconds.
+const STOPPING: i64 = 2_000_000;
 
 /// An attempt at a job.
 #[derive(Debug)]
@@ -31,7 +34,7 @@ pub(super) fn check<'a>(
     }
     for (span, attempt) in job.leases.iter().zip(by_lease) {
         let attempt = attempt.map(|at| &attempts[at]);
-        check_verdict(job, span, attempt, terms, findings);
+        check_verdict(job, span, attempt, records, findings);
     }
     check_overlaps(job, &attempts, terms, findings);
     check_effects(job, &attempts, records, findings);
@@ -74,9 +77,10 @@ fn check_verdict(
     job: &JobHistory,
     span: &LeaseSpan,
     attempt: Option<&Attempt<'_>>,
-    terms: &Terms,
+    records: &Records,
     findings: &mut Findings,
 ) {
+    let terms = &records.terms;
     let result = result_of(span, attempt);
     let has_begun = attempt.is_some();
     // Its transaction may not commit, whatever the handler returned.
@@ -98,6 +102,7 @@ fn check_verdict(
         (LeaseEnd::Charged { .. }, _) if is_excused(is_transactional) => return,
         (LeaseEnd::Charged { refunds }, None) if is_spent(*refunds) && has_begun => return,
         (LeaseEnd::Refunded, Some(_)) if is_excused(true) => return,
+        (LeaseEnd::Refunded, Some(phase)) if phase != Phase::Done && stops(span, records) => return,
         (LeaseEnd::Refunded, None) if !has_begun || !is_spent(span.refunds) => return,
         (LeaseEnd::Done, _) => (Rule::Verdict, "it succeeded".to_owned()),
         (LeaseEnd::Charged { .. } | LeaseEnd::Dead { .. }, Some(Phase::Outage | Phase::Snooze))
@@ -143,6 +148,15 @@ fn check_verdict(
     };
     let text = format!("{what}, but its handler {handler}");
     findings.add(rule, job.job, span.to, text);
+}
+
+/// Whether the worker of a lease stopped when it ended. It charges no error that a handler returns after it was cancelled.
+fn stops(span: &LeaseSpan, records: &Records) -> bool {
+    records.history.iter().any(|line| {
+        matches!(line.event, ClientEvent::Exited { code: Some(0) })
+            && *line.process == *span.process
+            && (0..STOPPING).contains(&(line.at - span.to))
+    })
 }
 
 fn is_cancelled(end: &LeaseEnd) -> bool {

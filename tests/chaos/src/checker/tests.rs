@@ -232,6 +232,29 @@ fn a_fault_excuses_an_attempt_under_a_lost_lease_after_its_process_got_the_job_a
 }
 
 #[test]
+fn an_error_that_a_handler_returns_as_its_worker_stops_is_not_charged() {
+    for (phase, is_lawful) in [(Phase::Retry, true), (Phase::Done, false)] {
+        let mut records = succeeded();
+        records.handlers[1].phase = phase;
+        let refunded = RowChange {
+            refunds: 1,
+            ..row(3, 30, READY, 0)
+        };
+        records.trace.push(refunded);
+        assert!(rules(&records).contains(&Rule::Verdict));
+        let event = ClientEvent::Exited { code: Some(0) };
+        records.history.push(HistoryLine {
+            at: 40,
+            process: "worker-1.1".to_owned(),
+            op: 0,
+            event,
+        });
+        let found = rules(&records);
+        assert_eq!(!found.contains(&Rule::Verdict), is_lawful, "{found:?}");
+    }
+}
+
+#[test]
 fn a_verdict_that_a_fault_excuses_is_counted() {
     // Its worker returned the job although its handler had succeeded.
     let mut records = succeeded();
