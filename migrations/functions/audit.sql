@@ -24,6 +24,15 @@ AS $$
     RETURNING coalesce(record_act.batch_of, id)
 $$;
 
+-- Writes an action on a breaker, a pause, a limit or a policy into the audit, and tells the workers. `about` names the breaker
+-- or the queue. Returns the id of the record.
+CREATE OR REPLACE FUNCTION redrive.record_gate(verb text, person text, reason text, about jsonb) RETURNS bigint
+    LANGUAGE sql VOLATILE
+AS $$
+    SELECT pg_notify('redrive_breaker', coalesce(about ->> 'breaker', 'queue:' || (about ->> 'queue')));
+    SELECT redrive.record_act(verb, person, reason, NULL, 0, about);
+$$;
+
 -- Returns the event of an action for the letters that it changes. It keeps as much of the name and the reason as the audit.
 CREATE OR REPLACE FUNCTION redrive.act_event(event text, person text, reason text, about jsonb DEFAULT '{}') RETURNS jsonb
     LANGUAGE sql VOLATILE

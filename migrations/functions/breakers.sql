@@ -20,27 +20,21 @@ BEGIN
         outages = CASE b.state WHEN 'closed' THEN 0 ELSE b.outages END,
         opened_at = CASE b.state WHEN 'closed' THEN excluded.opened_at ELSE b.opened_at END,
         probe_at = excluded.probe_at, changed_at = clock_timestamp();
-    PERFORM pg_notify('redrive_breaker', open_breaker.name);
-    RETURN redrive.record_act('open_breaker', open_breaker.person, open_breaker.reason, NULL, 0,
-        jsonb_build_object('breaker', open_breaker.name, 'duration', open_breaker.duration));
+    RETURN redrive.record_gate('open_breaker', open_breaker.person, open_breaker.reason, jsonb_build_object(
+        'breaker', open_breaker.name, 'duration', open_breaker.duration));
 END
 $$;
 
 -- Closes a breaker by hand, even if workers opened it. Returns whether it was open.
 CREATE OR REPLACE FUNCTION redrive.close_breaker(name text, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
 AS $$
-BEGIN
-    UPDATE redrive.breakers b
-    SET state = 'closed', probe_at = NULL, changed_at = clock_timestamp()
-    WHERE b.name = close_breaker.name AND b.state <> 'closed';
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    PERFORM redrive.record_act('close_breaker', close_breaker.person, close_breaker.reason, NULL, 0,
-        jsonb_build_object('breaker', close_breaker.name));
-    PERFORM pg_notify('redrive_breaker', close_breaker.name);
-    RETURN true;
-END
+    WITH closed AS (
+        UPDATE redrive.breakers b
+        SET state = 'closed', probe_at = NULL, changed_at = clock_timestamp()
+        WHERE b.name = $1 AND b.state <> 'closed'
+        RETURNING b.name
+    )
+    SELECT count(redrive.record_gate('close_breaker', $2, $3, jsonb_build_object('breaker', c.name))) > 0 FROM closed c
 $$;

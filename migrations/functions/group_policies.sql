@@ -48,8 +48,7 @@ BEGIN
     IF set_group_policy.on_death <> 'divert' THEN
         DELETE FROM redrive.diverted_groups d WHERE d.queue = set_group_policy.queue;
     END IF;
-    PERFORM pg_notify('redrive_breaker', 'queue:' || set_group_policy.queue);
-    RETURN redrive.record_act('set_group_policy', set_group_policy.person, set_group_policy.reason, NULL, 0,
+    RETURN redrive.record_gate('set_group_policy', set_group_policy.person, set_group_policy.reason,
         jsonb_strip_nulls(jsonb_build_object('queue', set_group_policy.queue, 'mode', set_group_policy.mode,
             'job_limit', set_group_policy.job_limit, 'on_death', set_group_policy.on_death)));
 END

@@ -29,29 +29,19 @@ BEGIN
     ON CONFLICT ON CONSTRAINT queue_pauses_pkey DO UPDATE
     SET paused_at = CASE WHEN p.ends_at > excluded.paused_at THEN p.paused_at ELSE excluded.paused_at END,
         ends_at = excluded.ends_at, person = excluded.person, reason = excluded.reason;
-    PERFORM pg_notify('redrive_breaker', 'queue:' || pause_queue.queue);
-    RETURN redrive.record_act('pause_queue', pause_queue.person, pause_queue.reason, NULL, 0,
-        jsonb_build_object('queue', pause_queue.queue, 'ends_at', nullif(until, 'infinity')));
+    RETURN redrive.record_gate('pause_queue', pause_queue.person, pause_queue.reason, jsonb_build_object(
+        'queue', pause_queue.queue, 'ends_at', nullif(until, 'infinity')));
 END
 $$;
 
 -- Resumes a paused queue. Returns whether it was paused.
 CREATE OR REPLACE FUNCTION redrive.resume_queue(queue text, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
 AS $$
-DECLARE
-    until timestamptz;
-BEGIN
-    PERFORM redrive.check_name('queue', resume_queue.queue);
-    DELETE FROM redrive.queue_pauses p WHERE p.queue = resume_queue.queue RETURNING p.ends_at INTO until;
-    IF until IS NULL OR until <= clock_timestamp() THEN
-        RETURN false;
-    END IF;
-    PERFORM redrive.record_act('resume_queue', resume_queue.person, resume_queue.reason, NULL, 0,
-        jsonb_build_object('queue', resume_queue.queue));
-    PERFORM pg_notify('redrive_breaker', 'queue:' || resume_queue.queue);
-    RETURN true;
-END
+    SELECT redrive.check_name('queue', $1);
+    WITH gone AS (DELETE FROM redrive.queue_pauses p WHERE p.queue = $1 RETURNING p.queue, p.ends_at)
+    SELECT count(redrive.record_gate('resume_queue', $2, $3, jsonb_build_object('queue', g.queue))) > 0
+    FROM gone g WHERE g.ends_at > clock_timestamp();
 $$;
 
 -- Returns the queues whose jobs do not start: they are paused, or their breaker is not closed.

@@ -88,10 +88,9 @@ BEGIN
         ON CONFLICT ON CONSTRAINT rate_buckets_pkey DO UPDATE
         SET tokens = least(b.tokens, excluded.tokens);
     END IF;
-    PERFORM pg_notify('redrive_breaker', 'queue:' || new.queue);
-    RETURN redrive.record_act('set_rate_limit', set_rate_limit.person, set_rate_limit.reason, NULL, 0,
-        jsonb_build_object('queue', new.queue, 'kind', set_rate_limit.kind, 'each_group', new.each_group, 'starts', new.starts,
-            'period', new.period, 'burst', new.burst));
+    RETURN redrive.record_gate('set_rate_limit', set_rate_limit.person, set_rate_limit.reason, jsonb_build_object(
+        'queue', new.queue, 'kind', set_rate_limit.kind, 'each_group', new.each_group, 'starts', new.starts,
+        'period', new.period, 'burst', new.burst));
 END
 $$;
 
@@ -100,26 +99,21 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.remove_rate_limit(
     queue text, kind text DEFAULT NULL, each_group boolean DEFAULT false, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
 AS $$
-BEGIN
-    PERFORM redrive.check_name('queue', remove_rate_limit.queue), redrive.flag_of('each_group', remove_rate_limit.each_group);
-    DELETE FROM redrive.rate_limits l
-    WHERE l.queue = remove_rate_limit.queue AND l.kind = coalesce(remove_rate_limit.kind, '')
-        AND l.each_group = remove_rate_limit.each_group;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    IF remove_rate_limit.each_group THEN
-        DELETE FROM redrive.group_buckets b WHERE b.queue = remove_rate_limit.queue;
-    ELSE
-        DELETE FROM redrive.rate_buckets b
-        WHERE b.queue = remove_rate_limit.queue AND b.kind = coalesce(remove_rate_limit.kind, '');
-    END IF;
-    PERFORM redrive.record_act('remove_rate_limit', remove_rate_limit.person, remove_rate_limit.reason, NULL, 0,
-        jsonb_build_object('queue', remove_rate_limit.queue, 'kind', remove_rate_limit.kind,
-            'each_group', remove_rate_limit.each_group));
-    PERFORM pg_notify('redrive_breaker', 'queue:' || remove_rate_limit.queue);
-    RETURN true;
-END
+    SELECT redrive.check_name('queue', $1), redrive.flag_of('each_group', $3);
+    WITH gone AS (
+        DELETE FROM redrive.rate_limits l
+        WHERE l.queue = $1 AND l.kind = coalesce($2, '') AND l.each_group = $3
+        RETURNING l.queue, l.kind, l.each_group
+    ),
+    of_groups AS (
+        DELETE FROM redrive.group_buckets b USING gone g WHERE g.each_group AND b.queue = g.queue
+    ),
+    of_queue AS (
+        DELETE FROM redrive.rate_buckets b USING gone g WHERE NOT g.each_group AND b.queue = g.queue AND b.kind = g.kind
+    )
+    SELECT count(redrive.record_gate('remove_rate_limit', $4, $5, jsonb_build_object(
+        'queue', g.queue, 'kind', $2, 'each_group', g.each_group))) > 0
+    FROM gone g;
 $$;
