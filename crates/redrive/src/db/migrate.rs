@@ -87,7 +87,6 @@ files! {
     "functions/compaction";
     "functions/counter_folding";
     "functions/counter_totals";
-    "functions/dead_letters";
     "functions/death";
     "functions/drive_run";
     "functions/enqueue";
@@ -129,7 +128,6 @@ files! {
     "functions/ring";
     "functions/roles";
     "functions/run_control";
-    "functions/run_steps";
     "functions/runs";
     "functions/schedules";
     "functions/send_back";
