@@ -6,30 +6,28 @@ CREATE OR REPLACE FUNCTION redrive.change_group(
     group_id bigint, state text DEFAULT NULL, note text DEFAULT NULL, owner text DEFAULT NULL, person text DEFAULT NULL,
     reason text DEFAULT NULL
 ) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
 AS $$
-BEGIN
-    PERFORM redrive.refuse(CASE WHEN change_group.state <> ALL ('{open,acknowledged,resolved,ignored}') THEN format(
+    SELECT redrive.refuse(CASE WHEN change_group.state <> ALL ('{open,acknowledged,resolved,ignored}') THEN format(
         'unknown state %L of a failure group; expected open, acknowledged, resolved or ignored', change_group.state) END);
-    UPDATE redrive.groups g
-    SET state = coalesce(change_group.state, g.state),
-        -- A regression stays one until the group is resolved again.
-        resolved_at = CASE WHEN change_group.state = 'resolved' THEN clock_timestamp()
-            WHEN change_group.state IS NULL OR f.is_regression THEN g.resolved_at END,
-        note = CASE WHEN change_group.note IS NULL THEN g.note ELSE left(nullif(btrim(change_group.note), ''), 4096) END,
-        owner = CASE WHEN change_group.owner IS NULL THEN g.owner ELSE left(nullif(btrim(change_group.owner), ''), 200) END
-    FROM redrive.failure_groups f
-    WHERE g.id = change_group.group_id AND f.id = g.id;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    PERFORM redrive.record_act(
+    WITH changed AS (
+        UPDATE redrive.groups g
+        SET state = coalesce(change_group.state, g.state),
+            -- A regression stays one until the group is resolved again.
+            resolved_at = CASE WHEN change_group.state = 'resolved' THEN clock_timestamp()
+                WHEN change_group.state IS NULL OR f.is_regression THEN g.resolved_at END,
+            note = CASE WHEN change_group.note IS NULL THEN g.note ELSE left(nullif(btrim(change_group.note), ''), 4096) END,
+            owner = CASE WHEN change_group.owner IS NULL THEN g.owner ELSE left(nullif(btrim(change_group.owner), ''), 200) END
+        FROM redrive.failure_groups f
+        WHERE g.id = change_group.group_id AND f.id = g.id
+        RETURNING g.id
+    )
+    SELECT count(redrive.record_act(
         CASE change_group.state WHEN 'open' THEN 'reopen' WHEN 'acknowledged' THEN 'acknowledge' WHEN 'resolved' THEN 'resolve'
             WHEN 'ignored' THEN 'ignore' ELSE 'describe' END || '_group',
-        person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object('group', change_group.group_id,
-            'note', left(change_group.note, 4096), 'owner', left(change_group.owner, 200))));
-    RETURN true;
-END
+        change_group.person, change_group.reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+            'group', c.id, 'note', left(change_group.note, 4096), 'owner', left(change_group.owner, 200))))) > 0
+    FROM changed c;
 $$;
 
 -- Raises an error for a rule that `add_group_rule` refuses. Returns the rule if it exists already.
@@ -143,8 +141,6 @@ DECLARE
     total   bigint;
 BEGIN
     max_letters := redrive.limit_of('max_letters', max_letters);
-    moved := 0;
-    locked := 0;
     SELECT r.* INTO source FROM redrive.group_rules r WHERE r.id = rule;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'redrive: group rule % does not exist', rule USING ERRCODE = 'no_data_found';
