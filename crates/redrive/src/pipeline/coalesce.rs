@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::job::new_job::NewJob;
 use crate::job::wait::from_now;
-use crate::pipeline::insert::Enqueued;
+use crate::pipeline::insert::{Enqueued, fitting};
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::sync::{Instant, Mutex, lock};
 
@@ -157,31 +157,15 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let mut line = lock(&self.0.0);
         line.running -= 1;
-        let size = batch_size(
-            line.waiting
-                .iter()
-                .map(|waiting| waiting.job.payload.as_str().len()),
-        );
-        let calls: Vec<Waiting> = line.waiting.drain(..size).collect();
+        let jobs = line.waiting.iter().map(|waiting| &waiting.job);
+        let share = fitting(jobs, MAX_JOBS, MAX_BYTES);
+        let calls: Vec<Waiting> = line.waiting.drain(..share).collect();
         if let Some(answer) = calls.last().map(|call| call.answer.clone()) {
             line.running += 1;
             // The call takes itself out of the line before it gives up, so it still listens.
             _ = answer.send(Answer::Lead(calls));
         }
     }
-}
-
-/// Returns how many of the waiting jobs, given the sizes of their payloads, share the next statement.
-fn batch_size(sizes: impl Iterator<Item = usize>) -> usize {
-    let mut bytes = 0;
-    sizes
-        .take(MAX_JOBS)
-        .enumerate()
-        .take_while(|(index, size)| {
-            bytes += size;
-            *index == 0 || bytes <= MAX_BYTES
-        })
-        .count()
 }
 
 fn left(until: Instant) -> Duration {

@@ -15,7 +15,7 @@ use crate::job::new_job::NewJob;
 use crate::pipeline::checkpoint::{self, Checkpoint};
 use crate::pipeline::claim::{LeaseId, WorkerIdentity};
 use crate::pipeline::done_jobs;
-use crate::pipeline::insert::{MAX_INSERTED_JOBS, insert};
+use crate::pipeline::insert::{MAX_INSERTED_JOBS, fitting, insert};
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::settle::{Repeat, settle};
 use crate::pipeline::settlement::Settlement;
@@ -100,40 +100,13 @@ pub(crate) fn store<'a>(
     for (queue, jobs) in by_queue {
         let mut left = &jobs[..];
         while !left.is_empty() {
-            let (some, others) = left.split_at(fitting(left));
+            let jobs = left.iter().copied();
+            let fitting = fitting(jobs, MAX_INSERTED_JOBS, MAX_STATEMENT_BYTES);
+            let (some, others) = left.split_at(fitting);
             // A unique key that a live job holds is no error, as in an enqueue.
             insert(queue, some, |sql, values| session.run(doing, sql, values))?;
             left = others;
         }
     }
     Ok(())
-}
-
-/// Returns how many of these jobs one statement stores.
-fn fitting(jobs: &[&NewJob]) -> usize {
-    let mut bytes = 0;
-    let fitting = jobs.iter().take(MAX_INSERTED_JOBS).take_while(|job| {
-        bytes += job.payload.as_str().len();
-        bytes <= MAX_STATEMENT_BYTES
-    });
-    fitting.count().max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_statement_stores_as_many_follow_ups_as_its_limits_allow() {
-        let large = format!("\"{}\"", "x".repeat(1024 * 1024 - 2));
-        for (payload, jobs, expected) in [
-            ("1", MAX_INSERTED_JOBS, MAX_INSERTED_JOBS),
-            ("1", MAX_INSERTED_JOBS + 1, MAX_INSERTED_JOBS),
-            (&*large, 8, 8),
-            (&*large, 9, 8),
-        ] {
-            let job = NewJob::raw("k", payload).unwrap();
-            assert_eq!(fitting(&vec![&job; jobs]), expected, "{jobs}");
-        }
-    }
 }

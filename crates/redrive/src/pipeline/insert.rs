@@ -86,3 +86,40 @@ pub(crate) fn insert<J: Borrow<NewJob>>(
     };
     each(&run(&sql::STORE_JOBS, &values)?, &enqueued)
 }
+
+/// Returns how many of these jobs share a statement with these limits: at least one, and up to this many bytes of payloads.
+pub(crate) fn fitting<'a>(
+    jobs: impl Iterator<Item = &'a NewJob>,
+    max_jobs: usize,
+    max_bytes: usize,
+) -> usize {
+    let mut bytes = 0;
+    let fits = |(place, job): &(usize, &NewJob)| {
+        bytes += job.payload.as_str().len();
+        *place == 0 || bytes <= max_bytes
+    };
+    jobs.take(max_jobs).enumerate().take_while(fits).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_has_a_bounded_number_of_jobs_and_bytes() {
+        for (sizes, jobs) in [
+            (vec![], 0),
+            (vec![3; 9], 9),
+            (vec![3; 11], 10),
+            (vec![100, 3], 1),
+            (vec![97, 3, 3], 2),
+            (vec![200, 3], 1),
+            (vec![3, 98], 1),
+        ] {
+            let payload = |size: &usize| format!("\"{}\"", "x".repeat(size - 2));
+            let job = |size| NewJob::raw("k", &payload(size)).unwrap();
+            let all: Vec<NewJob> = sizes.iter().map(job).collect();
+            assert_eq!(fitting(all.iter(), 10, 100), jobs, "{sizes:?}");
+        }
+    }
+}

@@ -199,18 +199,3 @@ fn a_panic_frees_the_place_and_answers_the_calls_behind_it() {
     stored([(12, next)]);
     running.remove(0).store();
 }
-
-#[test]
-fn a_statement_has_a_bounded_number_of_jobs_and_bytes() {
-    for (sizes, jobs) in [
-        (vec![], 0),
-        (vec![1; 99], 99),
-        (vec![1; 101], 100),
-        (vec![MAX_BYTES, 1], 1),
-        (vec![MAX_BYTES - 1, 1, 1], 2),
-        (vec![1024 * 1024, 1], 1),
-        (vec![1, MAX_BYTES], 1),
-    ] {
-        assert_eq!(batch_size(sizes.iter().copied()), jobs, "{sizes:?}");
-    }
-}
