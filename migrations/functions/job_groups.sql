@@ -108,47 +108,56 @@ $$;
 
 -- Makes letters of up to `max_jobs` jobs that wait behind letters of these groups, if the policy is `divert`. They did
 -- not fail, so no attempt is charged. A job with a lower id than the letter, such as one that was delayed, waits. Returns
--- their number.
+-- their number. It runs with the owner's privileges, because workers may not lock policies.
 CREATE OR REPLACE FUNCTION redrive.divert(queue text, group_keys text[], max_jobs bigint) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET enable_seqscan = off
 AS $$
 DECLARE
-    held   text[];
-    locked text[];
-    jobs   redrive.job[];
+    held text[];
+    jobs redrive.job[];
 BEGIN
+    -- It waits for no session that may wait for a slot: a change of the policy, or one that has locked letters.
+    PERFORM FROM redrive.group_policies p WHERE p.queue = divert.queue AND p.on_death = 'divert' FOR SHARE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
     -- A redrive of the letter waits, or has already let its job run.
     held := ARRAY(
         SELECT s.group_key::text
         FROM redrive.group_slots s
         WHERE s.queue = divert.queue AND s.group_key = ANY (divert.group_keys) AND s.held_at IS NOT NULL
-            AND EXISTS (
-                SELECT FROM redrive.group_policies p WHERE p.queue = divert.queue AND p.on_death = 'divert')
-        FOR UPDATE OF s SKIP LOCKED);
+        FOR UPDATE SKIP LOCKED);
     -- No other session ends the diversion of a group whose row is locked here. A group whose diversion another session is
     -- ending is left out.
-    locked := ARRAY(
+    held := ARRAY(
         SELECT d.group_key::text
         FROM redrive.diverted_groups d
         WHERE d.queue = divert.queue AND d.group_key = ANY (held)
-        FOR UPDATE SKIP LOCKED);
-    held := locked || ARRAY(
+        FOR UPDATE SKIP LOCKED
+    ) || ARRAY(
         SELECT h.group_key
         FROM unnest(held) AS h (group_key)
         WHERE NOT EXISTS (
             SELECT FROM redrive.diverted_groups d WHERE d.queue = divert.queue AND d.group_key = h.group_key));
-    WITH gone AS (
+    WITH next AS MATERIALIZED (
+        SELECT k.ctid AS tid, CASE WHEN (k.meta).generation > 0 THEN k.id END AS letter_id
+        FROM redrive.jobs_waiting k
+        JOIN redrive.group_slots s
+            ON s.queue = k.queue AND s.group_key = (k.meta).group_key AND s.held_at IS NOT NULL AND k.id > s.job_id
+        WHERE k.queue = divert.queue AND (k.meta).group_key = ANY (held)
+        ORDER BY (k.meta).group_key, k.id
+        LIMIT divert.max_jobs
+        FOR UPDATE OF k SKIP LOCKED
+    ),
+    letters AS MATERIALIZED (
+        SELECT l.id FROM redrive.dead_letters l WHERE l.id = ANY (ARRAY(SELECT n.letter_id FROM next n))
+        FOR NO KEY UPDATE SKIP LOCKED
+    ),
+    gone AS (
         DELETE FROM redrive.jobs_waiting j
         WHERE j.ctid = ANY (ARRAY(
-            SELECT k.ctid
-            FROM redrive.jobs_waiting k
-            JOIN redrive.group_slots s
-                ON s.queue = k.queue AND s.group_key = (k.meta).group_key AND s.held_at IS NOT NULL AND k.id > s.job_id
-            WHERE k.queue = divert.queue AND (k.meta).group_key = ANY (held)
-            ORDER BY (k.meta).group_key, k.id
-            LIMIT divert.max_jobs
-            FOR UPDATE OF k SKIP LOCKED))
+            SELECT n.tid FROM next n WHERE n.letter_id IS NULL OR n.letter_id IN (SELECT l.id FROM letters l)))
         RETURNING redrive.ready_job(j::redrive.jobs) AS job
     )
     SELECT array_agg(g.job) INTO jobs FROM gone g;

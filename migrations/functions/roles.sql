@@ -57,11 +57,11 @@ DECLARE
         'SELECT, UPDATE (status, retry_count, retry_after, error_reason, error_stacktrace, updated_at) ON dlq_events',
         -- To lock the slot of a held group.
         'UPDATE (held_at, job_id) ON group_slots',
-        'SELECT, INSERT, UPDATE (since) ON diverted_groups',
+        'SELECT ON diverted_groups',
         'INSERT ON done_jobs, rate_buckets',
         'SELECT, INSERT, UPDATE, DELETE ON group_buckets',
-        'EXECUTE ON FUNCTION queues_with_held_groups, hold_diverted, turn_ring, fold_metrics, compact, tick_schedule,
-            apply_retention'];
+        'EXECUTE ON FUNCTION queues_with_held_groups, hold_diverted, divert, turn_ring, fold_metrics, compact,
+            tick_schedule, apply_retention'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON dlq_events',
         'EXECUTE ON FUNCTION capture, capture_letters'];

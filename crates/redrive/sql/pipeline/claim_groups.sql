@@ -19,11 +19,10 @@
 --               lease, which follows no other job
 -- $12 integer   maximum crashes of a job; a suspect has a separate lease
 -- $13 text[]    kinds whose jobs run together in batches; they have no followers and follow no other job
--- Locks: of what it diverts, the slots of the letters and the rows of diverted_groups, unless other sessions have locked
---        them, and the letters of redriven jobs, for which it waits; then the rows of the jobs it takes; rows locked by
---        other sessions are skipped, and no other row takes their place, because that would break the order. It waits for
---        another claim that takes the same slot until that commits. A bucket that another session has locked is skipped
---        with its group.
+-- Locks: of what it diverts, the policy, the slots and letters and the rows of diverted_groups; then the rows of the jobs it
+--        takes. Rows locked by other sessions are skipped, and no other row takes their place, because that would break the
+--        order. It waits for another claim that takes the same slot, or creates the failure group of what it diverts, until
+--        that commits. A bucket that another session has locked is skipped with its group.
 -- Index relied on: jobs_waiting_by_group, one scan and at most two descents per group; the primary keys of group_slots
 --                  and group_buckets. It names the partition, because a condition on the segment would make another
 --                  index look better.
@@ -248,7 +247,7 @@ total AS MATERIALIZED (
 locked AS MATERIALIZED (
     SELECT j.ctid AS tid
     FROM redrive.jobs_waiting j
-    -- After the diversion, because letters are locked first.
+    -- After the diversion: failure groups are created before slots are taken.
     WHERE j.ctid = ANY (ARRAY(SELECT f.tid FROM fitting f)) AND (SELECT count(*) FROM diverted) >= 0
     FOR UPDATE SKIP LOCKED
 ),
