@@ -230,8 +230,16 @@ fn groups_whose_jobs_are_diverted_or_under_a_rate_limit_have_no_followers() {
 
 #[test]
 fn jobs_that_run_in_batches_have_no_followers_and_follow_none() {
-    for (batched, claimed) in [("mail", 2), ("order", 1), ("other", 4)] {
-        let (test, queue) = with_policy(CONTINUE);
+    let limit = GroupPolicy::Limit(3);
+    for (policy, batched, claimed) in [
+        (CONTINUE, "mail", 2),
+        (CONTINUE, "order", 1),
+        (CONTINUE, "other", 4),
+        // Each takes one of the three slots, if its group has one left.
+        (limit, "mail", 3),
+        (limit, "order", 3),
+    ] {
+        let (test, queue) = with_policy(policy);
         let jobs = ["order", "order", "mail", "order"];
         let jobs = jobs.map(|kind| NewJob::raw(kind, "{}").unwrap().group("a"));
         let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
@@ -241,8 +249,8 @@ fn jobs_that_run_in_batches_have_no_followers_and_follow_none() {
             ..Place::default()
         };
         let of_worker = claim(&mut test.client(), 10, &mut place);
-        assert_eq!(of_worker.len(), claimed, "{batched}");
-        assert!(of_worker.contains(&ids[0].get()), "{batched}");
+        assert_eq!(of_worker.len(), claimed, "{policy:?} {batched}");
+        assert!(of_worker.contains(&ids[0].get()), "{policy:?} {batched}");
     }
 }
 

@@ -156,9 +156,10 @@ rooms AS MATERIALIZED (
     ) t
 ),
 -- Each group gives an equal share, or $11 jobs if that is more. Its first jobs take its free slots, but no more of these
--- than give each group an equal share of the turns; each of its other jobs follows one of these.
+-- than give each group an equal share of the turns; each of its other jobs follows one of these, or takes a slot, too, if
+-- it cannot.
 shares AS MATERIALIZED (
-    SELECT r.key, r.place, r.is_complete, r.free, p.is_ordered, n.share,
+    SELECT r.key, r.place, r.is_complete, r.free, r.room, p.is_ordered, n.share,
            CASE WHEN p.has_followers THEN least(r.room, n.turns) ELSE r.room END AS turns,
            CASE WHEN p.has_followers THEN n.share ELSE least(r.room, n.share) END AS jobs,
            CASE WHEN NOT p.is_ordered THEN 1000 WHEN p.has_followers THEN n.share ELSE 1 END AS reach
@@ -175,13 +176,12 @@ shares AS MATERIALIZED (
 -- The jobs of the groups in the order of their places. A job that the worker cannot run stops an ordered group, and is
 -- passed over in others. The claim reads no group after the last job that it takes.
 picked AS MATERIALIZED (
-    SELECT h.tid, h.id, h.bytes, h.is_alone, h.key, h.nth <= h.turns AS is_first,
-           CASE WHEN (SELECT p.is_bounded FROM policy p)
-               THEN coalesce(h.free[(h.nth - 1) % h.turns + 1], (h.nth - 1) % h.turns + 1)::smallint END AS slot,
+    SELECT h.tid, h.id, h.bytes, h.is_alone, h.key, h.nth = t.turn AS is_first,
+           CASE WHEN (SELECT p.is_bounded FROM policy p) THEN coalesce(h.free[t.turn], t.turn)::smallint END AS slot,
            (h.place << 21) + h.nth AS place
     FROM (
         (
-            SELECT f.tid, f.id, f.bytes, f.is_alone, f.nth, f.singles, u.key, u.place, u.free, u.turns
+            SELECT f.tid, f.id, f.bytes, f.is_alone, f.nth, f.singles, u.key, u.place, u.free, u.room, u.turns
             FROM shares u
             JOIN nearest f ON f.key = u.key
             WHERE u.is_complete AND f.is_ours AND (NOT u.is_ordered OR f.others = 0) AND f.nth <= u.jobs
@@ -189,7 +189,7 @@ picked AS MATERIALIZED (
         )
         UNION ALL
         (
-            SELECT g.tid, g.id, g.bytes, g.is_alone, g.nth, g.singles, u.key, u.place, u.free, u.turns
+            SELECT g.tid, g.id, g.bytes, g.is_alone, g.nth, g.singles, u.key, u.place, u.free, u.room, u.turns
             FROM (SELECT s.* FROM shares s WHERE NOT s.is_complete ORDER BY s.place) u
             CROSS JOIN LATERAL (
                 SELECT k.tid, k.id, k.bytes, k.is_alone, k.nth, k.singles
@@ -217,7 +217,8 @@ picked AS MATERIALIZED (
             ) g
         )
     ) h
-    WHERE h.nth <= h.turns OR h.singles = 0
+    CROSS JOIN LATERAL (SELECT CASE h.singles WHEN 0 THEN (h.nth - 1) % h.turns + 1 ELSE h.nth END AS turn) t
+    WHERE t.turn <= h.room
     LIMIT $4
 ),
 -- Those of them that are not too large together. Mostly, all are.
