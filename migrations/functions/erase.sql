@@ -63,7 +63,7 @@ $$;
 
 -- Removes the texts of erased letters from failure groups: those of their deaths, and those of the same queue and
 -- kind, from which a rule may have moved them. A group without letters keeps no title. Every batch looks again, so no text
--- is left of a letter that a later batch deletes. `letters` are their columns, with a digest of a detail.
+-- is left of a letter that a later batch deletes. `letters` are their columns, with a digest of a detail; jobs have no group.
 -- Locks: the task of folding, because folding updates several groups, too; then the groups and details.
 CREATE OR REPLACE FUNCTION redrive.erase_from_groups(letters jsonb) RETURNS void
     LANGUAGE plpgsql VOLATILE
@@ -155,14 +155,13 @@ CREATE OR REPLACE FUNCTION redrive.erase_batch(
 AS $$
 #variable_conflict use_column
 DECLARE
-    predicate  text := erase_batch.filter ->> 'payload';
-    held       record;
-    job_groups jsonb;
-    traces     jsonb;
-    old_traces jsonb;
-    changed    bigint;
-    counts     jsonb;
-    act        bigint;
+    predicate text := erase_batch.filter ->> 'payload';
+    held      record;
+    -- What else names the deleted jobs and letters, by their columns.
+    traces    jsonb;
+    changed   bigint;
+    counts    jsonb;
+    act       bigint;
 BEGIN
     SELECT e.* INTO held FROM redrive.lock_erased(erase_batch.filter, erase_batch.max_rows) e;
     WITH delayed AS (
@@ -178,7 +177,7 @@ BEGIN
         INSERT INTO redrive.metric_deltas (queue, keys, counts)
         SELECT g.queue, '{ended}', ARRAY[count(*)] FROM gone g GROUP BY 1
     )
-    SELECT count(*), jsonb_agg(to_jsonb(g)) INTO changed, job_groups FROM gone g;
+    SELECT count(*), coalesce(jsonb_agg(to_jsonb(g)), '[]') INTO changed, traces FROM gone g;
     DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (held.jobs);
     PERFORM redrive.free_slots(held.jobs, '{}');
     counts := jsonb_build_object('jobs', changed);
@@ -200,14 +199,13 @@ BEGIN
         DELETE FROM redrive.dead_letters l WHERE l.id = ANY (held.letters)
         RETURNING l.queue, l.kind, l.group_id, l.detail_id, l.events, l.group_key
     )
-    SELECT jsonb_agg(to_jsonb(d)), count(*) INTO traces, changed FROM deleted d;
+    SELECT count(*), traces || coalesce(jsonb_agg(to_jsonb(d)), '[]') INTO changed, traces FROM deleted d;
     counts := counts || jsonb_build_object('letters', changed);
-
     WITH deleted AS (
         DELETE FROM redrive.archived_letters d WHERE d.id = ANY (held.archived)
         RETURNING d.queue, d.kind, d.group_id, d.events, d.group_key, md5(d.error_detail) AS error_detail
     )
-    SELECT jsonb_agg(to_jsonb(d)), count(*) INTO old_traces, changed FROM deleted d;
+    SELECT count(*), traces || coalesce(jsonb_agg(to_jsonb(d)), '[]') INTO changed, traces FROM deleted d;
     counts := counts || jsonb_build_object('archive', changed);
 
     -- Nobody deletes a redriving letter.
@@ -218,7 +216,7 @@ BEGIN
         USING erase_batch.filter, held.touched;
     GET DIAGNOSTICS changed = ROW_COUNT;
     counts := counts || jsonb_build_object('versions', changed);
-    PERFORM redrive.erase_from_groups(coalesce(traces, '[]') || coalesce(old_traces, '[]'));
+    PERFORM redrive.erase_from_groups(traces);
 
     -- A key may name a person, and windows and buckets outlive their jobs. An enqueue locks windows in this order, too.
     DELETE FROM redrive.unique_windows w
@@ -231,8 +229,8 @@ BEGIN
     ) o
     WHERE w.queue = o.queue AND w.key = o.key;
     DELETE FROM redrive.group_buckets b
-    USING jsonb_array_elements(coalesce(job_groups, '[]') || coalesce(traces, '[]') || coalesce(old_traces, '[]')) g (job)
-    WHERE b.queue = g.job ->> 'queue' AND b.group_key = g.job ->> 'group_key';
+    USING jsonb_array_elements(traces) t (trace)
+    WHERE b.queue = t.trace ->> 'queue' AND b.group_key = t.trace ->> 'group_key';
 
     UPDATE redrive.redrive_runs r
     SET filter = jsonb_set(r.filter, '{payload}', '"[erased]"')
