@@ -188,14 +188,11 @@ BEGIN
     IF NOT EXISTS (SELECT FROM redrive.retention) THEN
         RETURN 0;
     END IF;
-    IF if_busy = 'skip' THEN
-        PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'apply_retention' FOR UPDATE SKIP LOCKED;
-        IF NOT FOUND THEN
-            RETURN NULL;
-        END IF;
-    ELSE
-        PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'apply_retention' FOR UPDATE;
+    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'apply_retention' FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND AND if_busy = 'skip' THEN
+        RETURN NULL;
     END IF;
+    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'apply_retention' FOR UPDATE;
     RETURN redrive.remove_by_rules(
         ARRAY(SELECT r FROM redrive.retention r), max_letters, 'apply_retention', person, reason);
 END
