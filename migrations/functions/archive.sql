@@ -37,7 +37,6 @@ CREATE OR REPLACE FUNCTION redrive.restore_archived(
 ) RETURNS TABLE (id bigint, is_restored boolean, audit_id bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
-#variable_conflict use_column
 DECLARE
     page  bigint[] := ARRAY(SELECT redrive.page_letters(
         restore_archived.filter, after, redrive.limit_of('max_letters', max_letters), archived => true));

@@ -109,7 +109,6 @@ CREATE OR REPLACE FUNCTION redrive.drive_run(
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
     r         redrive.redrive_runs;
     mine      redrive.run_chunks;

@@ -21,7 +21,6 @@ CREATE OR REPLACE FUNCTION redrive.store_jobs(
 ) RETURNS TABLE (id bigint, is_new boolean, replaced boolean)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
-#variable_conflict use_column
 DECLARE
     ids     CONSTANT bigint[] := ARRAY(SELECT nextval('redrive.job_id') FROM generate_subscripts(store_jobs.kinds, 1));
     wanted  record;

@@ -153,7 +153,6 @@ CREATE OR REPLACE FUNCTION redrive.erase_batch(
     RETURNS TABLE (place text, entries bigint, audit_id bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
-#variable_conflict use_column
 DECLARE
     predicate text := erase_batch.filter ->> 'payload';
     held      record;

@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION redrive.import_letters(failures jsonb[], raws bytea[]
     RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean, is_other boolean)
     LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
     event  CONSTANT jsonb := jsonb_build_object('at', clock_timestamp(), 'event', 'imported');
     own    bigint[];

@@ -7,7 +7,6 @@ CREATE OR REPLACE FUNCTION redrive.take_jobs(segment smallint, tids tid[])
     RETURNS TABLE (id bigint, kind redrive.kind_text, payload json, enqueued_at timestamptz, meta redrive.job_meta)
     LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 BEGIN
     CASE segment
         WHEN 0 THEN RETURN QUERY DELETE FROM redrive.jobs_0 j WHERE j.ctid = ANY (tids)

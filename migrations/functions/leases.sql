@@ -70,7 +70,6 @@ CREATE OR REPLACE FUNCTION redrive.lease_jobs(
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
     first_crashes CONSTANT smallint := (array_remove(crashes, 0::smallint))[1];
 BEGIN

@@ -23,7 +23,6 @@ CREATE OR REPLACE FUNCTION redrive.edit_letters(
 ) RETURNS TABLE (id bigint, audit_id bigint)
     LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
     is_restore CONSTANT boolean := payloads IS NULL;
     editable  bigint[];

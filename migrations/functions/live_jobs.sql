@@ -105,7 +105,6 @@ CREATE OR REPLACE FUNCTION redrive.change_jobs(
 ) RETURNS TABLE (id bigint, audit_id bigint, next_place jsonb)
     LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
     narrowed  jsonb := change_jobs.filter || CASE action
         -- An empty list still selects nothing.
@@ -174,7 +173,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.cancel_job(id bigint, person text, reason text, was_told boolean) RETURNS text
     LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
     about CONSTANT jsonb := jsonb_build_object('ids', jsonb_build_array(cancel_job.id));
     jobs  redrive.job[];
@@ -239,7 +237,6 @@ CREATE OR REPLACE FUNCTION redrive.age_jobs(queue text, waited_ms bigint, priori
     LANGUAGE plpgsql VOLATILE
     SET enable_seqscan = off
 AS $$
-#variable_conflict use_column
 DECLARE
     before  CONSTANT timestamptz := statement_timestamp() - waited_ms * interval '1 millisecond';
     at_rank integer := -2 * age_jobs.priority;

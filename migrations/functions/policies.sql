@@ -9,7 +9,6 @@ CREATE OR REPLACE FUNCTION redrive.set_policy(
 ) RETURNS text
     LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
     line   text := redrive.checked_rhythm(
         set_policy.cron, CASE WHEN set_policy.next_at IS NULL THEN set_policy.zone END, set_policy.every);

@@ -12,7 +12,6 @@ CREATE OR REPLACE FUNCTION redrive.redrive_letters(
     -- and sort all of it, or all of a queue.
     SET enable_seqscan = off
 AS $$
-#variable_conflict use_column
 DECLARE
     chosen bigint[];
     sent   bigint[];
@@ -85,7 +84,6 @@ CREATE OR REPLACE FUNCTION redrive.discard_letters(
     -- A plan of an empty audit would read all of a full one.
     SET enable_seqscan = off
 AS $$
-#variable_conflict use_column
 DECLARE
     chosen    bigint[];
     operation bigint := discard_letters.audit;

@@ -25,7 +25,6 @@ CREATE OR REPLACE FUNCTION redrive.create_run(
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
     in_order CONSTANT text := redrive.redrive_order(create_run.filter);
     queues text[];

@@ -36,7 +36,6 @@ CREATE OR REPLACE FUNCTION redrive.schedule(
 ) RETURNS text
     LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
     line   text := redrive.checked_rhythm(
         schedule.cron, CASE WHEN schedule.next_at IS NULL THEN schedule.zone END, schedule.every);

@@ -65,7 +65,6 @@ CREATE OR REPLACE FUNCTION redrive.protected_letters(filter jsonb, eligible text
     RETURNS TABLE (queue text, approve_above bigint, roles text[], letters bigint)
     LANGUAGE plpgsql STABLE
 AS $$
-#variable_conflict use_column
 BEGIN
     FOR queue, approve_above, roles IN
         SELECT p.queue, p.approve_above, p.roles FROM redrive.protections p
@@ -206,7 +205,6 @@ CREATE OR REPLACE FUNCTION redrive.send_back(
     -- A batch of letters is materialized three times.
     SET work_mem = '32MB'
 AS $$
-#variable_conflict use_column
 DECLARE
     passed bigint[] := '{}';
     first_place integer;

@@ -10,7 +10,6 @@ CREATE OR REPLACE FUNCTION redrive.take_key(
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
     page bigint;
 BEGIN
@@ -132,7 +131,6 @@ CREATE OR REPLACE FUNCTION redrive.replace_waiting(
     -- A search by rank and id, regardless of the planner's estimates.
     SET enable_seqscan = off
 AS $$
-#variable_conflict use_column
 DECLARE
     moved redrive.job[];
     is_delayed CONSTANT boolean := replace_waiting.change <> 'payload' AND replace_waiting.delay_ms > 0;
