@@ -3,16 +3,12 @@
 -- Returns a text of at most `longest` characters; a longer one is cut and ends with a hash of the whole.
 CREATE OR REPLACE FUNCTION redrive.shortened(value text, longest integer) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT CASE WHEN length(value) <= longest THEN value ELSE left(value, longest - 33) || '~' || md5(value) END;
-END;
+    RETURN CASE WHEN length(value) <= longest THEN value ELSE left(value, longest - 33) || '~' || md5(value) END;
 
 -- Returns what listings show of captured bytes: of more than 16 MiB the first 64 KiB.
 CREATE OR REPLACE FUNCTION redrive.shown_bytes(raw bytea) RETURNS bytea
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT CASE WHEN octet_length(raw) > 16777216 THEN substring(raw FROM 1 FOR 65536) ELSE raw END;
-END;
+    RETURN CASE WHEN octet_length(raw) > 16777216 THEN substring(raw FROM 1 FOR 65536) ELSE raw END;
 
 -- Returns the letter of a foreign failure: an object as in `capture_letters`. `past` has the columns that an
 -- exported letter keeps; NULL: it is no exported letter.

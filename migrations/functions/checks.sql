@@ -54,9 +54,7 @@ $$;
 -- Returns the name of a queue or kind as a letter may have it. Whoever may insert jobs may give them any.
 CREATE OR REPLACE FUNCTION redrive.cleaned_name(name text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT coalesce(nullif(btrim(regexp_replace(name, '[[:cntrl:]]', ' ', 'g')), ''), '?');
-END;
+    RETURN coalesce(nullif(btrim(regexp_replace(name, '[[:cntrl:]]', ' ', 'g')), ''), '?');
 
 -- Raises an error at an isolation level whose snapshot is older than a lock that the transaction takes later.
 -- Functions that lock a table and then read it call this first.
@@ -99,12 +97,10 @@ $$;
 -- failing frame at either end. A character has up to four bytes, and the mark between them 15.
 CREATE OR REPLACE FUNCTION redrive.clip(full_text text, limit_bytes integer) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT CASE
+    RETURN CASE
         WHEN octet_length(full_text) <= limit_bytes THEN full_text
         ELSE left(full_text, (limit_bytes - 15) / 8) || E'\n[... cut ...]\n' || right(full_text, (limit_bytes - 15) / 8)
     END;
-END;
 
 -- Returns bytes as JSON text; NULL: they are not JSON. Each capture calls it.
 CREATE OR REPLACE FUNCTION redrive.json_of(raw bytea) RETURNS json
@@ -121,12 +117,10 @@ $$;
 -- version of its type the payload has.
 CREATE OR REPLACE FUNCTION redrive.have_reserved_header(headers jsonb) RETURNS boolean
     LANGUAGE sql IMMUTABLE
-AS $$
-SELECT EXISTS (
-    SELECT FROM jsonb_each_text(headers) AS h (name, value)
-    WHERE starts_with(h.name, 'redrive-')
-        AND NOT (h.name = 'redrive-payload-version' AND coalesce(h.value, '') ~ '^0*[1-9][0-9]{0,8}$'))
-$$;
+    RETURN EXISTS (
+        SELECT FROM jsonb_each_text(headers) AS h (name, value)
+        WHERE starts_with(h.name, 'redrive-')
+            AND NOT (h.name = 'redrive-payload-version' AND coalesce(h.value, '') ~ '^0*[1-9][0-9]{0,8}$'));
 
 -- Returns any payload as `jsonb`, as `readable_payload` does.
 CREATE OR REPLACE FUNCTION redrive.checked_payload(payload json) RETURNS jsonb
@@ -154,9 +148,7 @@ $$;
 -- The first case answers for almost every payload, is inlined, and needs no subtransaction.
 CREATE OR REPLACE FUNCTION redrive.readable_payload(payload json) RETURNS jsonb
     LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-    SELECT CASE
+    RETURN CASE
         WHEN octet_length(payload::text) < 4096 AND payload::text !~ '\\u|\d[eE][+-]?\d\d\d' THEN payload::jsonb
         ELSE redrive.checked_payload(payload)
     END;
-END;

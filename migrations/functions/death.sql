@@ -3,16 +3,12 @@
 -- Returns the value that a setting of the transaction keeps for a key; NULL: it keeps none, or that of another key. Inlined.
 CREATE OR REPLACE FUNCTION redrive.recall(slot text, key text) RETURNS text
     LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT CASE WHEN starts_with(current_setting(slot, true), key) THEN substr(current_setting(slot, true), length(key) + 1) END;
-END;
+    RETURN CASE WHEN starts_with(current_setting(slot, true), key) THEN substr(current_setting(slot, true), length(key) + 1) END;
 
 -- Keeps a value for a key, and returns it.
 CREATE OR REPLACE FUNCTION redrive.remember(slot text, key text, value text) RETURNS text
     LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    SELECT substr(set_config(slot, key || value, true), length(key) + 1);
-END;
+    RETURN substr(set_config(slot, key || value, true), length(key) + 1);
 
 -- Completes each new letter: redacts it, finds its group and stores a long detail once.
 --

@@ -3,9 +3,7 @@
 -- Returns the slot of rows that are kept until this time; see 0002_jobs.sql.
 CREATE OR REPLACE FUNCTION redrive.done_slot(keep_until timestamptz) RETURNS smallint
     LANGUAGE sql STABLE
-AS $$
-    SELECT (floor(extract(epoch FROM done_slot.keep_until) / 172800)::bigint % 20)::smallint
-$$;
+    RETURN (floor(extract(epoch FROM done_slot.keep_until) / 172800)::bigint % 20)::smallint;
 
 -- Returns the slots with rows whose time has passed. New rows cannot lie in them for a week.
 CREATE OR REPLACE FUNCTION redrive.expired_done_slots() RETURNS SETOF smallint

@@ -3,10 +3,8 @@
 -- Identifies a failure by queue, kind, error class and title; see `complete_letter`.
 CREATE OR REPLACE FUNCTION redrive.fingerprint(queue text, kind text, error_class text, title text) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT encode(substring(
+    RETURN encode(substring(
         sha256(convert_to(concat_ws(E'\x1f', queue, kind, error_class, title), 'UTF8')) FOR 16), 'hex')::uuid;
-END;
 
 -- Finds or creates the group of a failure. After 1,000 groups of an error class, which masking cannot unify, further
 -- failures share one last group. A group whose title was erased gets that of its next failure. `identity` decides instead
@@ -80,9 +78,7 @@ $$;
 -- Returns the group into which a group is merged, or itself. Whoever merges a group moves the rules along that lead to it.
 CREATE OR REPLACE FUNCTION redrive.merged_group(id bigint) RETURNS bigint
     LANGUAGE sql STABLE
-AS $$
-    SELECT coalesce((SELECT r.into_id FROM redrive.group_rules r WHERE r.group_id = $1 AND r.pattern IS NULL), $1)
-$$;
+    RETURN coalesce((SELECT r.into_id FROM redrive.group_rules r WHERE r.group_id = $1 AND r.pattern IS NULL), $1);
 
 -- Returns the group of a letter according to the rules: the part of its group, the group into which that is merged, the
 -- part of this, and so on, at most ten times.

@@ -16,8 +16,7 @@
 -- faster to find than words), after a capital letter, in brackets, or if it has three digits in some places.
 CREATE OR REPLACE FUNCTION redrive.mask_ids(message text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT replace(replace(replace(regexp_replace(left(message, 500) COLLATE "C",
+    RETURN replace(replace(replace(regexp_replace(left(message, 500) COLLATE "C",
         '((?:us|de|TP|or|OR|no|te|TE|al|it|th|as|ot|ve|ed|se)[^\w\s]?[ :=(\[#]+\S?\w*\d\w*|[A-Za-z_]*[A-Z][A-Za-z_]*[-/]?\d+'
         '|[a-z]+-?\d\d?\d?|^\d\d\d|^[0-9A-Z]+:|\d\d\d [A-Z]|[(\[][0-9A-Z]+[)\]])'
         -- A UUID, whose first groups may have no digit.
@@ -25,7 +24,6 @@ BEGIN ATOMIC
         '|([a-z]+_)\w*\d\w*(?:[.,:+/-]\w*\d\w*)*|eyJ[\w.-]+'
         '|\w*\d\w*(?:[.,:+/-]\w*\d\w*)*',
         '\2' || chr(2) || '\1' || chr(3), 'g'), chr(2) || chr(3), '?'), chr(2), ''), chr(3), '');
-END;
 
 -- Masks what `mask_ids` leaves.
 CREATE OR REPLACE FUNCTION redrive.mask_rest(message text) RETURNS text

@@ -3,11 +3,9 @@
 -- Adds an event to a letter. The 5 oldest and the 45 newest events are kept.
 CREATE OR REPLACE FUNCTION redrive.add_event(events jsonb, event jsonb) RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
     -- `||` appends an object as an element. (jsonb_build_array is only STABLE, which would prevent inlining.
     -- Measured: a tenth of the time of a redrive.)
-    SELECT CASE WHEN jsonb_array_length(events) < 50 THEN events ELSE events - 5 END || event;
-END;
+    RETURN CASE WHEN jsonb_array_length(events) < 50 THEN events ELSE events - 5 END || event;
 
 -- Returns the last discard of a letter, which names the state `was` of a quarantined one. Other events may follow it,
 -- such as a redaction.
@@ -39,22 +37,18 @@ $$;
 -- Adds an attempt to a history. At most 20 attempts are kept: the 5 oldest and the 15 newest.
 CREATE OR REPLACE FUNCTION redrive.add_attempt(history jsonb, attempt jsonb) RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
     -- Inlined, so that most attempts call no function. `||` appends an object as an element.
-    SELECT CASE WHEN jsonb_array_length(history) > 19 THEN redrive.cut_history(history, 19)
+    RETURN CASE WHEN jsonb_array_length(history) > 19 THEN redrive.cut_history(history, 19)
         ELSE coalesce(history, '[]') END || attempt;
-END;
 
 -- Returns the history of a letter including its fatal attempt. Inlined, so that no letter is copied.
 CREATE OR REPLACE FUNCTION redrive.full_history(letter redrive.dead_letters) RETURNS jsonb
     LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT CASE WHEN letter.run_ms IS NULL THEN letter.history ELSE letter.history || jsonb_build_object(
+    RETURN CASE WHEN letter.run_ms IS NULL THEN letter.history ELSE letter.history || jsonb_build_object(
         'generation', letter.generation, 'attempt', letter.attempts, 'outcome', letter.cause,
         'run_ms', letter.run_ms, 'error_class', letter.error_class,
         'error_message', left(letter.error_message, 1000), 'worker', letter.worker_id,
         'host', letter.host, 'version', letter.version, 'pid', letter.pid, 'ended_at', letter.died_at) END;
-END;
 
 -- Returns the history of a letter including its last failure: the fatal attempt or the captured failure.
 -- A captured failure becomes a record when the letter fails again; until then the letter's columns hold it.

@@ -61,16 +61,14 @@ $$;
 -- is in quotes.
 CREATE OR REPLACE FUNCTION redrive.payload_value(value jsonb) RETURNS text
     LANGUAGE sql IMMUTABLE
-AS $$
-SELECT CASE jsonb_typeof(value)
-    WHEN 'number' THEN trim_scale(value::numeric)::text
-    WHEN 'string' THEN CASE
-        WHEN value #>> '{}' ~ '^(null|true|false|-?[0-9][0-9.]*([eE][-+]?[0-9]+)?|["{[].*|)$' THEN value::text
-        ELSE value #>> '{}'
-    END
-    ELSE value::text
-END
-$$;
+    RETURN CASE jsonb_typeof(value)
+        WHEN 'number' THEN trim_scale(value::numeric)::text
+        WHEN 'string' THEN CASE
+            WHEN value #>> '{}' ~ '^(null|true|false|-?[0-9][0-9.]*([eE][-+]?[0-9]+)?|["{[].*|)$' THEN value::text
+            ELSE value #>> '{}'
+        END
+        ELSE value::text
+    END;
 
 -- Counts the letters that match a filter by a property: a key of filters that takes words or numbers, such as `class`, or
 -- `payload`, where `path` is the place of the value, as a jsonpath. NULL counts the letters without a value. At most 10,000 values.

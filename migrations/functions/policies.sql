@@ -66,15 +66,13 @@ $$;
 -- every tick, even if it died a moment after the last one.
 CREATE OR REPLACE FUNCTION redrive.policy_wait(every interval, growth double precision, generation integer) RETURNS interval
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT CASE
+    RETURN CASE
         WHEN growth <= 1 OR generation <= 0 THEN interval '0'
         -- Compare logarithms, because the power overflows for many generations.
         WHEN generation * ln(growth) >= ln(extract(epoch FROM interval '7 days')::float8 / extract(epoch FROM every)::float8)
             THEN greatest(interval '7 days' - every, '0')
         ELSE every * (power(growth, generation) - 1)
     END;
-END;
 
 -- Returns the letters that a tick redrives: open, with JSON, unredacted and due, in the order of `redrive_order`. No live job
 -- holds their unique keys, and no protection keeps them from the policy. It locks them unless the policy only counts, and skips letters locked by another session.

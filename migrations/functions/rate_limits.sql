@@ -4,36 +4,28 @@
 -- Returns the seconds within which a job must start once it has a token.
 CREATE OR REPLACE FUNCTION redrive.token_hold(a_limit redrive.rate_limits) RETURNS double precision
     LANGUAGE sql IMMUTABLE
-AS $$
-    SELECT greatest(0.02, least(1, CASE a_limit.burst WHEN 1 THEN 0.05 ELSE 0.25 * a_limit.burst END / a_limit.rate))
-$$;
+    RETURN greatest(0.02, least(1, CASE a_limit.burst WHEN 1 THEN 0.05 ELSE 0.25 * a_limit.burst END / a_limit.rate));
 
 -- Returns the tokens that the bucket of a limit gains per second.
 CREATE OR REPLACE FUNCTION redrive.token_refill(a_limit redrive.rate_limits) RETURNS double precision
     LANGUAGE sql IMMUTABLE
-AS $$
-    SELECT CASE a_limit.burst
+    RETURN CASE a_limit.burst
         WHEN 1 THEN a_limit.rate / (1 + a_limit.rate * redrive.token_hold(a_limit))
         ELSE least(a_limit.rate, (a_limit.burst - 1) / redrive.token_hold(a_limit))
-    END
-$$;
+    END;
 
 -- Returns the tokens that the bucket of a limit holds at most.
 CREATE OR REPLACE FUNCTION redrive.token_capacity(a_limit redrive.rate_limits) RETURNS double precision
     LANGUAGE sql IMMUTABLE
-AS $$
-    SELECT CASE a_limit.burst WHEN 1 THEN 1 ELSE a_limit.burst - redrive.token_refill(a_limit) * redrive.token_hold(a_limit) END
-$$;
+    RETURN CASE a_limit.burst WHEN 1 THEN 1 ELSE a_limit.burst - redrive.token_refill(a_limit) * redrive.token_hold(a_limit) END;
 
 -- Returns the tokens of a bucket now; none if it is missing. A clock that was set back adds none.
 CREATE OR REPLACE FUNCTION redrive.tokens_now(bucket redrive.rate_buckets, a_limit redrive.rate_limits) RETURNS double precision
     LANGUAGE sql VOLATILE
-AS $$
-    SELECT least(
+    RETURN least(
         redrive.token_capacity(a_limit),
         coalesce(bucket.tokens + redrive.token_refill(a_limit)
-            * greatest(0, extract(epoch FROM clock_timestamp() - bucket.counted_at)::double precision), 0))
-$$;
+            * greatest(0, extract(epoch FROM clock_timestamp() - bucket.counted_at)::double precision), 0));
 
 -- Sets the rate limit of a queue, of a kind in it, or of each group: at most `starts` jobs start per `period`, in all
 -- processes together. With a limit of each group, jobs with a group wait for it, also without a policy; jobs without a

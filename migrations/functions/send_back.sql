@@ -52,11 +52,9 @@ END;
 -- Returns whether a role is one of those that may redrive, or a member of one; NULL: every role may.
 CREATE OR REPLACE FUNCTION redrive.may_redrive(role text, roles text[]) RETURNS boolean
     LANGUAGE sql STABLE
-AS $$
-    SELECT $2 IS NULL OR EXISTS (
+    RETURN $2 IS NULL OR EXISTS (
         SELECT FROM pg_roles k JOIN pg_roles own ON own.rolname = $1 AND pg_has_role(own.oid, k.oid, 'MEMBER')
-        WHERE k.rolname = ANY ($2))
-$$;
+        WHERE k.rolname = ANY ($2));
 
 -- Returns the protected queues that have open or quarantined letters `l` which match a filter and are `eligible`, with their
 -- number, counted up to one more than needs no approval. The queue and the state are constants, for the partial indexes:
@@ -162,8 +160,7 @@ $$;
 -- settings and subqueries the planner inlines it, so that no letter is copied.
 CREATE OR REPLACE FUNCTION redrive.refusal(l redrive.dead_letters, forced boolean, as_of timestamptz) RETURNS text
     LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT CASE
+    RETURN CASE
         WHEN l.state = 'quarantined' AND forced IS NOT TRUE THEN 'quarantined'
         WHEN l.state NOT IN ('open', 'quarantined') THEN 'not_open'
         WHEN l.payload IS NULL THEN
@@ -172,7 +169,6 @@ BEGIN ATOMIC
         WHEN l.died_at > as_of THEN 'died_again'
         WHEN l.claimed_until > statement_timestamp() THEN 'claimed'
     END;
-END;
 
 -- Sends letters back; nothing else does. Each becomes a job with the same id, the next generation and
 -- a fresh budget of attempts. The letter keeps the history of earlier generations and changes only with

@@ -104,8 +104,7 @@ CREATE OR REPLACE FUNCTION redrive.replaced_meta(
     meta redrive.job_meta, enqueued_at timestamptz, change text, headers jsonb
 ) RETURNS redrive.job_meta
     LANGUAGE sql VOLATILE
-AS $$
-    SELECT jsonb_populate_record(replaced_meta.meta, jsonb_build_object('headers', nullif(
+    RETURN jsonb_populate_record(replaced_meta.meta, jsonb_build_object('headers', nullif(
         coalesce((replaced_meta.meta).headers, '{}')
             - CASE WHEN change <> 'time' THEN '{redrive-checkpoint,redrive-progress,redrive-payload-version}'::text[] ELSE '{}' END
             - CASE WHEN change <> 'payload' THEN '{redrive-expires-in-ms}'::text[] ELSE '{}' END
@@ -114,8 +113,7 @@ AS $$
                 'redrive-expires-in-ms', CASE WHEN change <> 'payload' THEN (
                     (replaced_meta.headers ->> 'redrive-expires-in-ms')::bigint
                     + ceil(1000 * extract(epoch FROM clock_timestamp() - enqueued_at))::bigint)::text END)),
-        '{}')))
-$$;
+        '{}')));
 
 -- Changes the waiting job that holds a key: its `payload`, its `time` or `both`. Returns `replaced`; `kept` if the job
 -- runs or has another kind; `gone` if it has ended, or moved meanwhile, and the caller must ask again. The first look
