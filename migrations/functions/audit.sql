@@ -36,11 +36,9 @@ $$;
 -- Returns the event of an action for the letters that it changes. It keeps as much of the name and the reason as the audit.
 CREATE OR REPLACE FUNCTION redrive.act_event(event text, person text, reason text, about jsonb DEFAULT '{}') RETURNS jsonb
     LANGUAGE sql VOLATILE
-AS $$
-    SELECT jsonb_strip_nulls(jsonb_build_object(
+    RETURN jsonb_strip_nulls(jsonb_build_object(
         'at', clock_timestamp(), 'event', act_event.event, 'by', coalesce(left(act_event.person, 200), session_user),
-        'reason', left(nullif(act_event.reason, ''), 1024)) || act_event.about)
-$$;
+        'reason', left(nullif(act_event.reason, ''), 1024)) || act_event.about);
 
 -- Returns the time before which records are older than `older_than`, at least 30 days, and can be pruned.
 CREATE OR REPLACE FUNCTION redrive.audit_horizon(older_than interval) RETURNS timestamptz
@@ -93,10 +91,8 @@ $$;
 -- parentheses.
 CREATE OR REPLACE FUNCTION redrive.names_payload(stored text, predicate text) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-    SELECT stored = predicate OR (
+    RETURN stored = predicate OR (
         SELECT bool_and(strpos(stored, '(' || c.condition || ')') > 0)
         FROM unnest(string_to_array(
             CASE WHEN predicate LIKE '(%)' THEN substr(predicate, 2, length(predicate) - 2) ELSE predicate END,
-            ') && (')) AS c (condition))
-$$;
+            ') && (')) AS c (condition));

@@ -24,11 +24,9 @@ $$;
 -- Returns the same condition on waiting jobs `j`. The job of a letter that matches does too, so that both go.
 CREATE OR REPLACE FUNCTION redrive.filter_erased_jobs(filter jsonb) RETURNS text
     LANGUAGE sql STABLE
-AS $$
-    SELECT '(' || redrive.filter_erasure($1, 'j')
+    RETURN '(' || redrive.filter_erasure($1, 'j')
         || ' OR j.generation > 0 AND EXISTS (SELECT FROM redrive.dead_letters l WHERE l.id = j.id AND '
-        || redrive.filter_erasure($1, 'l') || '))'
-$$;
+        || redrive.filter_erasure($1, 'l') || '))';
 
 -- Counts what `erase_batch` would remove or change: `jobs` (ready and delayed), `letters`, `versions` (earlier payloads of
 -- other letters, also archived ones), `archive`, `audit` and `runs` (whose filters name the values). `leased` jobs stay: cancel them, or

@@ -3,13 +3,10 @@
 -- Returns the values of a filter key, which holds one value or a list; NULL: the filter does not have it.
 CREATE OR REPLACE FUNCTION redrive.filter_values(value jsonb) RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-    SELECT CASE jsonb_typeof(value)
-        WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(value))
-        ELSE ARRAY[value #>> '{}']
-    END
-    WHERE value IS NOT NULL
-$$;
+    RETURN CASE
+        WHEN jsonb_typeof(value) = 'array' THEN ARRAY(SELECT jsonb_array_elements_text(value))
+        WHEN value IS NOT NULL THEN ARRAY[value #>> '{}']
+    END;
 
 -- Returns the SQL condition for a filter on rows with this alias: dead letters or live jobs. The filter is a JSON object
 -- and the parameter `$1` of the statement that contains the condition. The text consists of constants, quoted words and

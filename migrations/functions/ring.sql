@@ -11,9 +11,7 @@ $$;
 
 CREATE OR REPLACE FUNCTION redrive.segment_bytes(segment smallint) RETURNS bigint
     LANGUAGE sql VOLATILE STRICT
-AS $$
-    SELECT redrive.table_bytes(format('redrive.jobs_%s', segment_bytes.segment)::regclass)
-$$;
+    RETURN redrive.table_bytes(format('redrive.jobs_%s', segment_bytes.segment)::regclass);
 
 -- Returns whether the last pages of a segment hold a job. Jobs are claimed roughly in the order in which
 -- they were stored, so this answers for most segments without reading all dead rows before them.

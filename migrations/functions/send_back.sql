@@ -28,15 +28,13 @@ $$;
 -- their ids, as if all had died when the group was diverted.
 CREATE OR REPLACE FUNCTION redrive.redrive_order(filter jsonb) RETURNS text
     LANGUAGE sql STABLE
-AS $$
-    SELECT CASE WHEN EXISTS (
+    RETURN CASE WHEN EXISTS (
         SELECT FROM redrive.diverted_groups d
         WHERE NOT filter ? 'queue' OR d.queue = ANY (redrive.filter_values(filter -> 'queue')))
     THEN 'coalesce((SELECT d.since FROM redrive.diverted_groups d'
         ' WHERE d.queue = l.queue AND d.group_key = l.group_key), l.died_at), l.id'
     -- An index has this order.
-    ELSE 'l.died_at, l.id' END
-$$;
+    ELSE 'l.died_at, l.id' END;
 
 -- Returns the headers of a captured failure's job: those of the failure, and `redrive-source` and
 -- `redrive-position`. Headers that would be too large do not change.
