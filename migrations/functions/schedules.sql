@@ -23,8 +23,8 @@ END
 $$;
 
 -- Adds a schedule with either a cron line or an interval, or changes the one of this name. Returns `created`, `changed` or
--- `unchanged`; only a change is recorded in the audit. A new rhythm starts at `next_at`, unless that has passed; another
--- change keeps the next tick, and a pause stays.
+-- `unchanged`; only a change is recorded in the audit. A new schedule starts at `next_at`, and so does a changed rhythm,
+-- unless that has passed; another change keeps the next tick, and a pause stays.
 --
 -- Without `next_at`, an interval starts now. PostgreSQL cannot read a cron line: the next worker does. It starts the
 -- schedule, counting from this call, or stores the mistake in `last_error`.
