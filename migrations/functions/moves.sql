@@ -67,8 +67,10 @@ BEGIN
         -- an edit of the job or an enqueue may have changed it.
         payload = excluded.payload,
         raw = coalesce(excluded.raw, CASE WHEN excluded.payload::text = l.payload::text THEN l.raw END),
-        -- A rule that redacted the letter before may be gone.
-        redacted = (SELECT array_agg(DISTINCT r.pointer) FROM unnest(l.redacted || excluded.redacted) AS r (pointer)),
+        -- A rule that redacted the letter before may be gone, and an edit of the job may have replaced its values.
+        redacted = CASE WHEN l.redacted IS NULL THEN excluded.redacted ELSE (
+            SELECT array_agg(DISTINCT r.pointer)
+            FROM unnest(redrive.still_redacted(l.redacted, excluded.payload) || excluded.redacted) AS r (pointer)) END,
         priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,

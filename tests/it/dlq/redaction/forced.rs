@@ -46,7 +46,7 @@ fn nothing_sends_a_redacted_letter_back_without_force() {
 }
 
 #[test]
-fn a_letter_that_dies_again_stays_marked_even_without_the_rule() {
+fn a_letter_that_dies_again_stays_marked_until_an_edit_of_its_job_replaces_the_values() {
     let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let rule = cards(db);
@@ -57,6 +57,13 @@ fn a_letter_that_dies_again_stays_marked_even_without_the_rule() {
     db.dlq().redactions().remove(rule, &maria()).unwrap();
     die(&queue, || Failure::reject("no such card"));
     assert_eq!(db.letter(id).redacted, ["/card"]);
+
+    db.redrives_with(&one, &forced);
+    let edit = Edit::merge(r#"{"card": "4000"}"#).unwrap();
+    let edited = db.admin().jobs().edit(&JobFilter::new(), &edit, &maria());
+    assert_eq!(edited.unwrap().edited, [id]);
+    die(&queue, || Failure::reject("no such card"));
+    assert!(db.letter(id).redacted.is_empty());
 }
 
 #[test]
