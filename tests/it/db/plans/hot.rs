@@ -62,6 +62,7 @@ enqueue_one                 200  'orders', 'order', '{}', 0, 5
 store_jobs                  300  'orders', '{order,order}', ARRAY['{}','{}']::json[], '{0,0}', '{0,0}', '{5,5}', '{k7,new}', '{NULL,NULL}', '{g1,NULL}', '{NULL,NULL}', '{60000,60000}'
 list_letters               2000  '{"queue": "orders"}', NULL, 50, false
 redrive_letters           30000  '{"queue": "orders"}', 500, 'a test', 'me', NULL, NULL, NULL, false, NULL
+redrive_letters            2000  '{"ids": [199998]}', 500, 'a test', 'me', NULL, NULL, NULL, false, NULL
 discard_letters           40000  '{"queue": "orders"}', 500, 'a test', 'me', NULL, false
 run_letters                2000  1, 100000, NULL, 100
 run_letters                 200  NULL, 0, 5, 100
