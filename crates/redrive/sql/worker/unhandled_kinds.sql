@@ -3,7 +3,7 @@
 -- $1 text      queue
 -- $2 bigint    maximum number of jobs to read
 -- Index relied on: jobs_for_claim.
--- Rows: one per kind. Zero rows: live workers handle the kinds of all of these jobs.
+-- Rows: one per kind, by its bytes. Zero rows: live workers handle the kinds of all of these jobs.
 SELECT j.kind::text AS kind
 FROM (
     SELECT r.kind FROM redrive.jobs r WHERE r.queue = $1 ORDER BY r.rank, r.id LIMIT $2

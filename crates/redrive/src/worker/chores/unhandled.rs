@@ -39,11 +39,12 @@ impl Chores<'_> {
         };
         let (begun, doing) = (Instant::now(), "look for kinds without a worker");
         let look = all(doing, &sql::UNHANDLED_KINDS, &[&state.queue(), &JOBS_READ]);
+        // Both are sorted by their bytes.
         let mut kinds: Vec<String> = self.call(doing, look)?;
-        kinds.retain(|kind| !own.contains(kind));
+        kinds.retain(|kind| own.binary_search(kind).is_err());
         let since = &mut self.unhandled[state.place];
         // A kind that is handled again, or whose jobs are gone, is forgotten.
-        since.retain(|kind, _| kinds.contains(kind));
+        since.retain(|kind, _| kinds.binary_search(kind).is_ok());
         let is_new = |kind: &&String| !since.contains_key(*kind);
         let new: Vec<&str> = kinds.iter().filter(is_new).map(|it| &**it).collect();
         if !new.is_empty() {
