@@ -52,7 +52,8 @@ $$;
 
 -- Moves up to `max_jobs` due jobs of a queue from jobs_delayed to jobs, the longest overdue first. Returns their number;
 -- when the next job is due, in milliseconds (NULL: not within `within_ms`); and when a call reads all due jobs next, if
--- they start at a mark (NULL: each call does). `failed_ms` is how long the call before took, if it failed.
+-- they start at a mark (NULL: each call does). `failed_ms` is how long the calls before took that failed in a row. After
+-- such calls, one moves fewer: a thousand of the largest jobs take longer than a statement may.
 --
 -- While a transaction holds the xmin horizon, vacuum cannot remove the rows of promoted jobs, and a call that reads all
 -- due jobs reads past them: 0.2 s for two million. After a slow call in a table of more than 16 MB, the queue therefore
@@ -72,6 +73,7 @@ DECLARE
     began    CONSTANT timestamptz := clock_timestamp();
     settled  CONSTANT timestamptz := began - interval '5 seconds';
     is_large CONSTANT boolean     := pg_relation_size('redrive.jobs_delayed') > 16777216;
+    most     CONSTANT bigint      := greatest(1, max_jobs / (1 + failed_ms / 1000));
     mark     redrive.delayed_marks;
     is_whole boolean;
     tids     tid[];
@@ -79,8 +81,9 @@ DECLARE
     took     interval;
 BEGIN
     SELECT m.* INTO mark FROM redrive.delayed_marks m WHERE m.queue = promote.queue;
-    -- The clock was set back.
-    IF mark.noted_at > began + interval '5 seconds' THEN
+    -- The clock was set back, or a call that started at the mark failed as well.
+    IF mark.noted_at > began + interval '5 seconds' OR failed_ms >= 20000 THEN
+        mark.run_at := NULL;
         mark.whole_at := NULL;
     END IF;
     -- After a call that took too long, the next one does not do the same.
@@ -92,16 +95,17 @@ BEGIN
         WHERE d.queue = promote.queue AND d.run_at <= statement_timestamp()
             AND d.run_at >= CASE WHEN is_whole THEN 'epoch' ELSE least(mark.run_at, settled) END
         ORDER BY d.run_at, d.id
-        LIMIT max_jobs
+        LIMIT most
         FOR UPDATE SKIP LOCKED
     ) f;
     moved := CASE WHEN tids IS NULL THEN 0 ELSE redrive.make_ready(tids) END;
-    SELECT greatest(0, extract(epoch FROM d.run_at - clock_timestamp()) * 1000)::bigint INTO next_due_ms
-    FROM redrive.jobs_delayed d
-    WHERE d.queue = promote.queue AND d.run_at > statement_timestamp()
-        AND d.run_at <= statement_timestamp() + within_ms * interval '1 millisecond'
-    ORDER BY d.run_at
-    LIMIT 1;
+    next_due_ms := CASE WHEN moved = most THEN 0 ELSE (
+        SELECT greatest(0, extract(epoch FROM d.run_at - clock_timestamp()) * 1000)::bigint
+        FROM redrive.jobs_delayed d
+        WHERE d.queue = promote.queue AND d.run_at > statement_timestamp()
+            AND d.run_at <= statement_timestamp() + within_ms * interval '1 millisecond'
+        ORDER BY d.run_at
+        LIMIT 1) END;
     took := clock_timestamp() - began;
     IF is_whole AND (NOT is_large OR took <= interval '5 milliseconds' + moved * interval '0.1 milliseconds') THEN
         DELETE FROM redrive.delayed_marks m WHERE m.queue = mark.queue;
@@ -112,10 +116,10 @@ BEGIN
     mark.whole_at := CASE
         WHEN is_whole THEN began + 20 * took
         WHEN mark.whole_at > began THEN mark.whole_at
-        ELSE began + CASE WHEN mark.whole_at IS NULL THEN 2 ELSE 20 END * failed_ms * interval '1 millisecond' END;
+        ELSE began + CASE WHEN mark.whole_at IS NULL THEN 2 ELSE 20 END * least(failed_ms, 20000) * interval '1 millisecond' END;
     IF is_whole OR failed_ms > 0 OR mark.noted_at BETWEEN settled AND began IS NOT TRUE THEN
         INSERT INTO redrive.delayed_marks AS m (queue, run_at, whole_at, noted_at)
-        VALUES (promote.queue, CASE WHEN moved < max_jobs THEN settled ELSE last_at END, mark.whole_at, began)
+        VALUES (promote.queue, CASE WHEN moved < most THEN settled ELSE last_at END, mark.whole_at, began)
         ON CONFLICT ON CONSTRAINT delayed_marks_pkey DO UPDATE
         SET run_at = excluded.run_at, whole_at = excluded.whole_at, noted_at = excluded.noted_at;
         -- Without waiting, because the session of another queue may do the same.

@@ -7,30 +7,22 @@ use crate::db::row::row;
 use crate::db::sql;
 
 /// The maximum number of jobs promoted by one call.
-const MAX_PROMOTED: u32 = 1000;
+const MOST: i64 = 1000;
 
 row! {
     /// The result of a promotion.
     pub(crate) struct Promoted {
         pub(crate) moved: u32,
-        /// The time until the next job is due. `None`: none is due within the time asked for.
+        /// The time until the next job is due; zero: more may be due now. `None`: none is due within the time asked for.
         pub(crate) next_due_ms: Option<Duration>,
         /// The time until a promotion reads all due jobs, if others start at a mark.
         pub(crate) whole_in_ms: Option<Duration>,
     }
 }
 
-impl Promoted {
-    /// Whether more jobs may be due.
-    pub(crate) fn is_full(&self) -> bool {
-        self.moved >= MAX_PROMOTED
-    }
-}
-
 /// Returns the call that promotes due jobs, and looks for the next job that is due within this time. `failed` is how long
-/// the promotion before took, if it failed.
+/// the promotions before took that failed in a row.
 pub(crate) fn promote(queue: &str, within: Duration, failed: Duration) -> Call<Promoted> {
     let doing = format!("promote delayed jobs of queue `{queue}`");
-    let most = i64::from(MAX_PROMOTED);
-    one(&doing, &sql::PROMOTE, &[&queue, &most, &within, &failed])
+    one(&doing, &sql::PROMOTE, &[&queue, &MOST, &within, &failed])
 }

@@ -131,7 +131,7 @@ pub(crate) struct Fetcher {
     next: Next,
     /// Whether it waits for nothing but notifications and its poll.
     only_polls: bool,
-    /// How long the last promotion that failed slowly took, if none has succeeded since.
+    /// How long the promotions took that failed slowly since the last one that succeeded.
     promotion_failed: Duration,
     promoted_at: Instant,
     /// When the next delayed job is due.

@@ -38,17 +38,14 @@ impl Fetcher {
         let took = now.duration_since(asked_at);
         self.promotion_failed = match &promoted {
             Ok(_) => Duration::ZERO,
-            Err(_) if took > LONG => took,
-            // Perhaps the connection was lost, which says nothing of the one before.
+            Err(_) if took > LONG => self.promotion_failed + took,
+            // Perhaps the connection was lost, which says nothing of the ones before.
             Err(_) => self.promotion_failed,
         };
         let promoted = promoted?;
         self.whole_at = promoted.whole_in_ms.map(|wait| now + wait);
         self.promoted_at = now;
-        self.due_at = match promoted.is_full() {
-            true => Some(now),
-            false => promoted.next_due_ms.map(|next_due| now + next_due),
-        };
+        self.due_at = promoted.next_due_ms.map(|next_due| now + next_due);
         Ok(promoted.moved > 0)
     }
 }
