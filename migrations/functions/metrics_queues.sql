@@ -127,6 +127,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT h.takes_all OR w.kind = ANY (h.kinds) AS is_handled,
                    (w.queue, w.group_key) IN (SELECT g.queue, g.group_key FROM full_groups g) AS has_no_turn
+            OFFSET 0 -- Once per kind and group, and not per FILTER.
         ) f
         GROUP BY w.queue
     ),
