@@ -38,12 +38,12 @@ AS $$
         JOIN redrive.counter_keys w ON w.key = c.key
         LEFT JOIN slots s ON s.label = 'queue' AND s.queue = '' AND s.name = c.queue
     )
-    -- A queue without a slot names nothing.
+    -- A queue without a slot names nothing, and neither does one that is called `__other__`.
     SELECT q.key, q.queue,
            CASE WHEN q.slotted IS NULL THEN coalesce(q.label, '') ELSE coalesce(s.name, '__other__') END,
            coalesce(q.cause, ''), q.bucket, coalesce(sum(q.value), 0)::bigint, coalesce(sum(q.sum), 0), max(q.last_at)
     FROM queued q
-    LEFT JOIN slots s ON s.label = q.slotted AND s.queue = q.queue AND s.name = q.label
+    LEFT JOIN slots s ON s.label = q.slotted AND s.queue = nullif(q.queue, '__other__') AND s.name = q.label
     GROUP BY 1, 2, 3, 4, 5
 $$;
 
