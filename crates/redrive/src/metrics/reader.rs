@@ -213,6 +213,9 @@ impl Reader {
                 state.failure = Some(why);
             }
         }
+        if failure == Some(Distrust::Schema) {
+            self.schema = SchemaVersion::default();
+        }
         let distrust = failure.or_else(|| source_state::distrust(&self.sources, now));
         let sources = self.sources.iter();
         let current = sources.filter(|(_, state)| state.is_current(now));

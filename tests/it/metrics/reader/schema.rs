@@ -40,6 +40,7 @@ fn a_reader_without_a_schema_reports_it_and_recovers() {
         for (cause, is_it) in [("schema", 1.0), ("unreachable", 0.0), ("privilege", 0.0)] {
             reads(&reading, "redrive_down", &[cause], is_it);
         }
+        says(&reading, "schema_compatible", 0.0);
         assert!(reading.is_connected && !reading.is_ready);
     }
 }
