@@ -2,6 +2,8 @@
 
 use redrive_tests::prelude::*;
 
+use super::transaction::{at_the_gate, with_effects};
+
 /// How long a claim may take in the test of one without an answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -19,14 +21,21 @@ const LOCK: &str = "SELECT FROM redrive.leases FOR UPDATE";
 
 #[test]
 fn a_stop_waits_for_a_lease_that_another_session_has_locked() {
-    let (test, queue) = TestDatabase::with_orders();
-    let (gate, worker, _) = running(&queue);
+    let (test, queue) = with_effects();
+    let gate = Gate::new();
+    let worker = at_the_gate(&queue, &gate);
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
     let mut locker = test.begins(LOCK);
     let stopping = thread::spawn(move || worker.stop(Duration::ZERO));
     let mut watcher = test.client();
     let found = "a.state = 'idle' AND a.query LIKE '%counts the leases of a worker%'";
     wait_until("the stop to find the lease locked", SOON, || {
         has_session(&mut watcher, found)
+    });
+    // The locks of its handler do not wait for it.
+    wait_until("the transaction of the handler to end", SOON, || {
+        !has_session(&mut watcher, "a.query LIKE 'INSERT INTO public.effects%'")
     });
     locker.sql("ROLLBACK");
     let stopped = stopping.join().expect("the stopping thread").unwrap();

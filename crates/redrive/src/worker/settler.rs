@@ -92,14 +92,15 @@ pub(crate) fn work(queues: &Queues, db_caller: &mut DbCaller, inbox: &Receiver<(
                     until,
                     reply,
                 } => {
+                    // First, because the verdicts may need their locks.
+                    let running = cut_off.running.iter();
+                    transactions.extend(running.filter_map(|it| it.signal.transaction.get()));
+                    settlers[0].end_transactions(&mut transactions);
                     let stopped = settlers.iter_mut().map(|settler| {
                         settler.until = until;
                         settler.finish(&cut_off)
                     });
                     let stopped = stopped.collect();
-                    let running = cut_off.running.iter();
-                    transactions.extend(running.filter_map(|it| it.signal.transaction.get()));
-                    settlers[0].end_transactions(&mut transactions);
                     // The caller of `stop` may have given up.
                     _ = reply.send(stopped);
                     return;
