@@ -1,8 +1,8 @@
 //! Runs jobs in the transaction of a test, with the claim, the judge and the settle of a worker.
 
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{iter, slice};
 
 use postgres::{GenericClient, Transaction};
 use uuid::Uuid;
@@ -157,8 +157,7 @@ fn run(
     let given = Arc::clone(&signal);
     let end = match (meta.expired(started), &handler.call) {
         (Some(limit), _) => Some(Err(expired(limit))),
-        (None, Call::Plain(call)) => Some(call(claimed, given)),
-        (None, Call::Batch(batch)) => Some(batch.run_one(claimed, given)),
+        (None, Call::Plain(call)) => call(&mut iter::once((claimed, given))).pop(),
         (None, Call::InTransaction(call)) => {
             let run = |savepoint: &mut Transaction<'_>| call(claimed, given, savepoint);
             in_savepoint(transaction, run, done)?.map(Err)

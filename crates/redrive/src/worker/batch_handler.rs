@@ -6,10 +6,9 @@ use crate::job::failure::Failure;
 use crate::job::job::Signal;
 use crate::job::payload::{Payload, read};
 use crate::pipeline::attempt::run_handler;
-use crate::pipeline::claim::ClaimedJob;
 use crate::sync::lock;
 use crate::worker::batch::{Batch, BatchJob, BatchOptions};
-use crate::worker::handlers::{BatchCall, Call, Handler, HandlerOptions, JobEnd, decided, decode};
+use crate::worker::handlers::{Call, Handler, HandlerOptions, JobEnd, Jobs, decided, decode};
 
 /// Returns a handler of batches of decoded payloads.
 pub(crate) fn batch<P, F>(rule: BatchOptions, function: F) -> Handler
@@ -17,9 +16,9 @@ where
     P: Payload + 'static,
     F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
 {
-    let call = move |jobs: Vec<(ClaimedJob, Arc<Signal>)>| {
+    let call = move |jobs: Jobs<'_>| {
         let mut batch = Batch { jobs: Vec::new() };
-        let decoded = jobs.into_iter().map(|(claimed, signal)| {
+        let decoded = jobs.map(|(claimed, signal)| {
             let decoded = decode(claimed, signal, read);
             decoded.map(|job| batch.jobs.push(BatchJob(job)))
         });
@@ -29,11 +28,10 @@ where
         let ends = ends.into_iter();
         ends.filter_map(|end| end.or_else(|| ran.next())).collect()
     };
-    let call = BatchCall {
-        run: Arc::new(call),
-        rule,
-    };
-    Handler::new(Call::Batch(call), HandlerOptions::of::<P>())
+    Handler {
+        batches: Some(rule),
+        ..Handler::new(Call::Plain(Arc::new(call)), HandlerOptions::of::<P>())
+    }
 }
 
 /// Runs the handler, unless no payload could be decoded.

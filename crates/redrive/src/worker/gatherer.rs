@@ -28,11 +28,12 @@ pub(crate) fn gather(
     let (mut size, mut single, now) = (0, Vec::new(), Instant::now());
     let mut gathering = lock(gathering);
     for job in claimed {
-        match state.handlers.batch(&job.meta.kind) {
+        let handler = state.handlers.of(&job.meta.kind);
+        match handler.and_then(|handler| handler.batches.as_ref()) {
             None => single.push(job),
-            Some(batch) => {
-                size = size.max(batch.rule.size);
-                add(state, slots, &mut gathering, &batch.rule, job, now);
+            Some(rule) => {
+                size = size.max(rule.size);
+                add(state, slots, &mut gathering, rule, job, now);
             }
         }
     }

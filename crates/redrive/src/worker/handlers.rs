@@ -167,40 +167,26 @@ impl HandlerOptions {
 pub(crate) struct Handler {
     pub(crate) call: Call,
     pub(crate) options: Arc<HandlerOptions>,
+    /// What its batches look like. `None`: its jobs run singly.
+    pub(crate) batches: Option<BatchOptions>,
 }
 
 /// How a handler runs.
 #[derive(Clone)]
 pub(crate) enum Call {
-    /// Runs the attempt.
-    Plain(Arc<dyn Fn(ClaimedJob, Arc<Signal>) -> JobEnd + Send + Sync>),
+    /// Runs the attempts of a job or of a batch. Returns their ends in the same order.
+    Plain(Arc<RunJobs>),
     /// Runs the attempt in a transaction, which then ends the lease.
     InTransaction(Arc<RunInTransaction>),
-    /// Runs the attempts of jobs together.
-    Batch(BatchCall),
 }
 
-type RunInTransaction =
+/// The jobs of one run.
+pub(super) type Jobs<'a> = &'a mut dyn Iterator<Item = (ClaimedJob, Arc<Signal>)>;
+
+type RunJobs = dyn Fn(Jobs<'_>) -> Vec<JobEnd> + Send + Sync;
+
+pub(super) type RunInTransaction =
     dyn Fn(ClaimedJob, Arc<Signal>, &mut Transaction<'_>) -> JobEnd + Send + Sync;
-
-type RunBatch = dyn Fn(Vec<(ClaimedJob, Arc<Signal>)>) -> Vec<JobEnd> + Send + Sync;
-
-/// How a handler of batches runs, and what its batches look like.
-#[derive(Clone)]
-pub(crate) struct BatchCall {
-    /// Returns the ends of the jobs in the same order.
-    pub(super) run: Arc<RunBatch>,
-    pub(super) rule: BatchOptions,
-}
-
-impl BatchCall {
-    /// Runs the attempt of a job alone.
-    pub(crate) fn run_one(&self, claimed: ClaimedJob, signal: Arc<Signal>) -> JobEnd {
-        // It returns an end for each of the jobs.
-        let end = (self.run)(vec![(claimed, signal)]).pop();
-        end.unwrap_or(Ok(Vec::new()))
-    }
-}
 
 impl Handler {
     /// Returns a handler with the defaults of its payload.
@@ -208,13 +194,7 @@ impl Handler {
         Handler {
             call,
             options: Arc::new(defaults),
-        }
-    }
-
-    pub(crate) fn batch(&self) -> Option<&BatchCall> {
-        match &self.call {
-            Call::Batch(call) => Some(call),
-            Call::Plain(_) | Call::InTransaction(_) => None,
+            batches: None,
         }
     }
 }
@@ -249,8 +229,9 @@ where
     P: 'static,
     F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
 {
-    let call = move |claimed: ClaimedJob, signal: Arc<Signal>| {
-        run_decoded(decode(claimed, signal, read)?, &function)
+    let call = move |jobs: Jobs<'_>| {
+        let run = |(claimed, signal)| run_decoded(decode(claimed, signal, read)?, &function);
+        jobs.map(run).collect()
     };
     Handler::new(Call::Plain(Arc::new(call)), defaults)
 }

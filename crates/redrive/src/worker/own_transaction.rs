@@ -29,33 +29,28 @@ use crate::pipeline::settlement::Settlement;
 use crate::pipeline::tallies::Tallies;
 use crate::pipeline::{done_jobs, follow_up};
 use crate::sync::{Instant, Transaction};
-use crate::worker::handlers::{Call, Handler, JobEnd};
+use crate::worker::handlers::{JobEnd, RunInTransaction};
 use crate::worker::slot_state::Run;
 
 /// How a handler ended its job.
 #[derive(Debug)]
 pub(crate) enum AttemptResult {
-    /// The end must be judged and settled.
-    Judge(JobEnd),
+    /// The ends of the jobs must be judged and settled.
+    Judge(Vec<JobEnd>),
     /// The handler's transaction settled the job.
     Settled,
     /// The handler's transaction found the lease lost and did nothing.
     Lost,
 }
 
-/// Runs the handler of a job. If it has its own transaction, settles the job in that.
+/// Runs the handler of a job in a transaction, and settles the job there.
 pub(crate) fn attempt(
-    handler: &Handler,
+    handler: &RunInTransaction,
     claimed: ClaimedJob,
     run: &Run,
     db: &Database,
 ) -> AttemptResult {
     let signal = Arc::clone(&run.first.signal);
-    let call = match &handler.call {
-        Call::Plain(call) => return AttemptResult::Judge(call(claimed, signal)),
-        Call::Batch(batch) => return AttemptResult::Judge(batch.run_one(claimed, signal)),
-        Call::InTransaction(call) => call,
-    };
     let mut attempt = OwnAttempt {
         run,
         server_started: None,
@@ -67,7 +62,7 @@ pub(crate) fn attempt(
         // The server ends the transaction at the deadline of the job. If the server is silent, the connection does.
         let until = run.started + run.deadline + db.call_timeout();
         session.set_deadline(Some(until));
-        Ok(attempt.run(session, |transaction| call(claimed, signal, transaction)))
+        Ok(attempt.run(session, |transaction| handler(claimed, signal, transaction)))
     });
     let ended = ended.flatten();
     // It returns to the pool before another one is asked for.
@@ -168,7 +163,7 @@ impl OwnAttempt<'_> {
                 if self.server_started.is_none() && outcome.is_interrupted() {
                     outcome.by = FailedBy::NotBegun;
                 }
-                AttemptResult::Judge(Err(outcome))
+                AttemptResult::Judge(vec![Err(outcome)])
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::job::setters::setters;
 use crate::worker::batch::{Batch, BatchOptions};
 use crate::worker::batch_handler;
 use crate::worker::form::{Erased, Handles, JobHandler};
-use crate::worker::handlers::{self, BatchCall, Call, Handler, HandlerOptions};
+use crate::worker::handlers::{self, Call, Handler, HandlerOptions};
 
 /// A set of handlers that several workers can share. A single worker can do with
 /// [`WorkerBuilder::handle`](crate::WorkerBuilder::handle).
@@ -209,21 +209,16 @@ impl Handlers {
         self.by_kind.get(kind).or(self.any.as_ref())
     }
 
-    /// How the batches of a kind run. `None`: its jobs run singly.
-    pub(crate) fn batch(&self, kind: &str) -> Option<&BatchCall> {
-        self.by_kind.get(kind).and_then(Handler::batch)
-    }
-
     /// The rules of the batches, by kind.
     pub(crate) fn rules(&self) -> impl Iterator<Item = (&str, &BatchOptions)> {
         let handlers = self.by_kind.iter();
-        handlers.filter_map(|(kind, handler)| Some((kind.as_str(), &handler.batch()?.rule)))
+        handlers.filter_map(|(kind, handler)| Some((kind.as_str(), handler.batches.as_ref()?)))
     }
 
     /// The size of the largest batches. `None`: other handlers than those of batches.
     pub(crate) fn only_batches_of(&self) -> Option<usize> {
         let mut entries = self.entries();
-        let is_only = entries.all(|(_, handler)| handler.batch().is_some());
+        let is_only = entries.all(|(_, handler)| handler.batches.is_some());
         let sizes = self.rules().map(|(_, rule)| rule.size);
         sizes.max().filter(|_| is_only)
     }

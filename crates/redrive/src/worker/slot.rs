@@ -23,7 +23,7 @@ use crate::sync::atomic::{AtomicU8, Ordering};
 use crate::sync::channel::Sender;
 use crate::worker::breaker_state::AttemptEnd;
 use crate::worker::conclusion;
-use crate::worker::handlers::{Handler, HandlerOptions, JobEnd};
+use crate::worker::handlers::{Call, Handler, HandlerOptions, JobEnd};
 use crate::worker::latch::lock;
 use crate::worker::observer::{self, Attempt};
 use crate::worker::own_transaction::{self, AttemptResult};
@@ -166,19 +166,14 @@ fn run(
     }
     #[cfg(feature = "tracing")]
     let _span = span::enter(&run.first.meta, run.size());
-    let (attempted, of_others) = match handler.batch() {
-        Some(batch) => {
+    let attempted = match &handler.call {
+        Call::Plain(call) => {
             let signals = run.jobs().map(|running| Arc::clone(&running.signal));
-            let jobs = iter::once(first).chain(others).zip(signals).collect();
-            // There is an end for each of them.
-            let mut ends = (batch.run)(jobs).into_iter();
-            let of_first = ends.next().unwrap_or(Ok(Vec::new()));
-            (AttemptResult::Judge(of_first), ends)
+            let jobs = iter::once(first).chain(others);
+            AttemptResult::Judge(call(&mut jobs.zip(signals)))
         }
-        None => {
-            let db = state.config.queue.database();
-            let attempted = own_transaction::attempt(handler, first, &run, db);
-            (attempted, Vec::new().into_iter())
+        Call::InTransaction(call) => {
+            own_transaction::attempt(&**call, first, &run, state.config.queue.database())
         }
     };
     if !run.take(TakenBy::Slot) {
@@ -188,12 +183,13 @@ fn run(
     }
     let (running, now) = (&run.first, Instant::now());
     match attempted {
-        AttemptResult::Judge(end) => {
+        AttemptResult::Judge(ends) => {
+            let is_done = |end: &JobEnd| end.as_ref().is_ok_and(Vec::is_empty);
             // A job whose follow-ups the database rejects runs again.
-            if !end.as_ref().is_ok_and(Vec::is_empty) {
+            if !ends.iter().all(is_done) {
                 return_followers(context, &slot_state.take_followers());
             }
-            for (running, end) in run.jobs().zip(iter::once(end).chain(of_others)) {
+            for (running, end) in run.jobs().zip(ends) {
                 conclude(context, slot_state, &run, running, end, now);
             }
             state.count_finished(Some(run.ran(now)));
