@@ -15,16 +15,17 @@ use crate::pipeline::tokens::{claim_groups_with_tokens, claim_with_tokens};
 use crate::sync::atomic::Ordering;
 use crate::sync::handout::Giver;
 use crate::sync::{Instant, Mutex};
-use crate::worker::gatherer::gather;
+use crate::worker::gatherer::{gather, start_due};
 use crate::worker::latch::lock;
 use crate::worker::slot_state::{Chunk, QueuedChunk};
 use crate::worker::source::Source;
 use crate::worker::state::State;
 
-/// Claims over its own connection.
+/// Claims over its own connection, and takes the jobs to the slots.
 pub(crate) struct Claimer {
     pub(crate) state: Arc<State>,
     db_caller: Arc<Mutex<DbCaller>>,
+    slots: Giver<QueuedChunk>,
     /// How many crashes its jobs may have at most.
     max_crashes: i32,
 }
@@ -32,12 +33,14 @@ pub(crate) struct Claimer {
 impl Claimer {
     pub(crate) fn new(
         state: &Arc<State>,
-        db_caller: Arc<Mutex<DbCaller>>,
+        db_caller: &Arc<Mutex<DbCaller>>,
+        slots: &Giver<QueuedChunk>,
         max_crashes: i32,
     ) -> Claimer {
         Claimer {
             state: Arc::clone(state),
-            db_caller,
+            db_caller: Arc::clone(db_caller),
+            slots: slots.clone(),
             max_crashes,
         }
     }
@@ -217,6 +220,23 @@ impl Claimer {
         let deadline = self.state.config.queue.database().call_timeout();
         lock(&self.db_caller).call(doing, deadline, work)
     }
+
+    /// Sends claimed jobs to the slots: those of batch handlers when their batch starts, and the others in chunks.
+    pub(crate) fn dispatch(&self, claimed: Vec<ClaimedJob>) {
+        let state = &self.state;
+        let in_flight = &state.user.in_flight;
+        in_flight.fetch_add(claimed.len(), Ordering::Relaxed);
+        let claimed = gather(state, &self.slots, claimed);
+        let size = state.chunk(claimed.len());
+        for chunk in chunks(claimed, size, |job| job.follows) {
+            self.slots.give((state.place, Chunk::OneByOne(chunk)));
+        }
+    }
+
+    /// Starts the batches that are due. Returns when the next one is.
+    pub(crate) fn start_batches(&self) -> Option<Instant> {
+        start_due(&self.state, |batch| self.slots.give(batch))
+    }
 }
 
 /// Records what a claim learned about the tokens of its source. `None`: there was none, so it claimed nothing.
@@ -246,15 +266,4 @@ pub(crate) fn add(
         Err(error) => state.report_error(&error, Duration::ZERO),
     }
     Ok(())
-}
-
-/// Sends claimed jobs to the slots: those of batch handlers when their batch starts, and the others in chunks.
-pub(crate) fn dispatch(state: &State, slots: &Giver<QueuedChunk>, claimed: Vec<ClaimedJob>) {
-    let in_flight = &state.user.in_flight;
-    in_flight.fetch_add(claimed.len(), Ordering::Relaxed);
-    let claimed = gather(state, slots, claimed);
-    let size = state.chunk(claimed.len());
-    for chunk in chunks(claimed, size, |job| job.follows) {
-        slots.give((state.place, Chunk::OneByOne(chunk)));
-    }
 }

@@ -19,13 +19,10 @@ use crate::pipeline::settle::release;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Sender, TryRecvError, never, select};
-use crate::sync::handout::Giver;
-use crate::worker::claimer::{Claimer, dispatch};
-use crate::worker::gatherer::start_due;
+use crate::worker::claimer::Claimer;
 use crate::worker::limits::MAX_PAUSE;
 use crate::worker::second_fetcher::Request;
 use crate::worker::shared::Shared;
-use crate::worker::slot_state::QueuedChunk;
 use crate::worker::source::{Source, Sources};
 use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakePolicy};
@@ -69,13 +66,14 @@ pub(crate) fn work(fetchers: &mut [Fetcher]) {
         wait(fetchers, &shared);
     }
     for fetcher in fetchers {
-        fetcher.start_batches();
+        fetcher.claimer.start_batches();
     }
 }
 
 /// Waits until a fetcher or a batch is due.
 fn wait(fetchers: &[Fetcher], shared: &Shared) {
-    let batch = fetchers.iter().filter_map(Fetcher::start_batches).min();
+    let batches = fetchers.iter();
+    let batch = batches.filter_map(|it| it.claimer.start_batches()).min();
     let now = Instant::now();
     if fetchers.iter().any(|fetcher| fetcher.is_due(now)) {
         return;
@@ -122,7 +120,6 @@ impl Next {
 pub(crate) struct Fetcher {
     state: Arc<State>,
     claimer: Claimer,
-    slots: Giver<QueuedChunk>,
     /// Asks the second fetcher for one more batch.
     second: Sender<Request>,
     known_sources: Sources,
@@ -148,17 +145,12 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    pub(crate) fn new(
-        state: &Arc<State>,
-        claimer: Claimer,
-        slots: Giver<QueuedChunk>,
-        second: Sender<Request>,
-    ) -> Fetcher {
-        let now = Instant::now();
+    pub(crate) fn new(claimer: Claimer, second: Sender<Request>) -> Fetcher {
+        let (state, now) = (Arc::clone(&claimer.state), Instant::now());
+        let pooler = state.config.queue.database().pooler_mode();
         Fetcher {
-            state: Arc::clone(state),
+            state,
             claimer,
-            slots,
             second,
             known_sources: Sources::default(),
             sources: Vec::new(),
@@ -169,7 +161,7 @@ impl Fetcher {
             due_at: Some(now),
             whole_at: None,
             woken: false,
-            policy: WakePolicy::new(state.config.queue.database().pooler_mode(), now),
+            policy: WakePolicy::new(pooler, now),
             pause: PAUSE,
             meet_at: now,
         }
@@ -182,11 +174,6 @@ impl Fetcher {
             Next::At(_) => false,
         };
         is_called || self.next.at() <= now
-    }
-
-    /// Starts the batches that are due. Returns when the next one is.
-    fn start_batches(&self) -> Option<Instant> {
-        start_due(&self.state, |batch| self.slots.give(batch))
     }
 
     /// Claims once. Returns when to claim again.
@@ -239,7 +226,7 @@ impl Fetcher {
             }
             return self.idle(switches, plan.next);
         }
-        dispatch(&self.state, &self.slots, claimed);
+        self.claimer.dispatch(claimed);
         if switches {
             return self.switch_mode();
         }

@@ -11,10 +11,8 @@ use crate::db::caller::DbCaller;
 use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::sync::Mutex;
 use crate::sync::channel::{Receiver, RecvTimeoutError};
-use crate::sync::handout::Giver;
-use crate::worker::claimer::{Claimer, dispatch};
+use crate::worker::claimer::Claimer;
 use crate::worker::latch::lock;
-use crate::worker::slot_state::QueuedChunk;
 use crate::worker::source::Source;
 
 /// How long it keeps an idle connection.
@@ -24,11 +22,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) type Request = (usize, Arc<Source>);
 
 /// Helps the queues until nobody can ask any more. Connects when it is first asked.
-pub(crate) fn work(
-    db_caller: &Mutex<DbCaller>,
-    helped: &mut [(Claimer, Giver<QueuedChunk>)],
-    asked: &Receiver<Request>,
-) {
+pub(crate) fn work(db_caller: &Mutex<DbCaller>, helped: &mut [Claimer], asked: &Receiver<Request>) {
     loop {
         let (queue, source) = match asked.recv_timeout(IDLE_TIMEOUT) {
             Ok(asked) => asked,
@@ -38,14 +32,14 @@ pub(crate) fn work(
             }
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        let (claimer, slots) = &mut helped[queue];
-        let state = Arc::clone(&claimer.state);
+        let claimer = &mut helped[queue];
+        let state = &claimer.state;
         if state.shared.stopping.is_set() || state.demand() < MAX_BATCH {
             continue;
         }
         match claimer.claim(&source, MAX_BATCH) {
-            Ok(claimed) => dispatch(&state, slots, claimed),
-            Err(error) => log::warn!("{state}: second claim failed: {error:#}"),
+            Ok(claimed) => claimer.dispatch(claimed),
+            Err(error) => log::warn!("{}: second claim failed: {error:#}", claimer.state),
         }
     }
 }

@@ -208,16 +208,9 @@ fn fetchers(
     let (requests, asked) = bounded(1);
     let (mut fetchers, mut helped) = (Vec::new(), Vec::new());
     for (state, slots) in queues.iter().zip(to_slots) {
-        let claimer = |db_caller: &Arc<Mutex<DbCaller>>, max_crashes| {
-            Claimer::new(state, Arc::clone(db_caller), max_crashes)
-        };
-        helped.push((claimer(&second, 0), slots.clone()));
-        fetchers.push(Fetcher::new(
-            state,
-            claimer(&first, i32::MAX),
-            slots,
-            requests.clone(),
-        ));
+        helped.push(Claimer::new(state, &second, &slots, 0));
+        let claimer = Claimer::new(state, &first, &slots, i32::MAX);
+        fetchers.push(Fetcher::new(claimer, requests.clone()));
     }
     threads::start(queues.first(), "fetcher-2", claiming, move || {
         second_fetcher::work(&second, &mut helped, &asked);
