@@ -99,7 +99,7 @@ const MAX_DRAIN_PAUSE: Duration = Duration::from_millis(250);
 pub struct Worker {
     queues: Arc<[SlotContext]>,
     shared: Arc<Shared>,
-    over: Arc<Latch>,
+    over: Latch,
     /// Closed after the last claim.
     claimed_last: LatchReceiver,
     /// Closed when the threads beside those of claims and slots have ended.
@@ -167,7 +167,8 @@ impl Worker {
             if left.is_zero() {
                 return Ok(false);
             }
-            if self.shared.stop.recv_timeout(pause.min(left)) != Err(RecvTimeoutError::Timeout) {
+            let stop = &self.shared.stopping.closed;
+            if stop.recv_timeout(pause.min(left)) != Err(RecvTimeoutError::Timeout) {
                 let why = self.failure().unwrap_or("a stop was requested");
                 return Err(Error::unavailable(format!(
                     "could not drain queue `{}`: the worker stopped: {why}",
@@ -197,7 +198,7 @@ impl Worker {
     pub fn run_until_signal(self, grace: Duration) -> Result<StopReport> {
         let _signals = signals::StopSignals::listen(self.stop_handle())?;
         // Closes when a stop is requested. It carries no messages.
-        _ = self.shared.stop.recv();
+        _ = self.shared.stopping.closed.recv();
         self.stop(grace)
     }
 

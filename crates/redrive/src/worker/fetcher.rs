@@ -47,7 +47,7 @@ const ROOM_NAP: Duration = Duration::from_millis(50);
 pub(crate) fn work(fetchers: &mut [Fetcher]) {
     let shared = Arc::clone(&fetchers[0].state.shared);
     let (mut look_at, mut suspects_ended) = (Instant::now(), 0);
-    while shared.stop.try_recv() == Err(TryRecvError::Empty) {
+    while shared.stopping.closed.try_recv() == Err(TryRecvError::Empty) {
         // A job of any queue may have waited for that, and sends no notification.
         let ended = shared.suspects.ended();
         if ended != suspects_ended {
@@ -90,7 +90,7 @@ fn wait(fetchers: &[Fetcher], shared: &Shared) {
     select! {
         recv(room) -> _ => {},
         recv(shared.jobs.rung) -> _ => {},
-        recv(shared.stop) -> _ => {},
+        recv(shared.stopping.closed) -> _ => {},
         default(wait) => {}
     }
 }

@@ -15,20 +15,26 @@ pub(crate) type Alive = Sender<Infallible>;
 
 /// A flag that can be waited for: setting it closes a channel.
 #[derive(Debug)]
-pub(crate) struct Latch(Mutex<Option<Alive>>);
+pub(crate) struct Latch {
+    open: Mutex<Option<Alive>>,
+    pub(crate) closed: LatchReceiver,
+}
+
+impl Default for Latch {
+    fn default() -> Latch {
+        let (sender, closed) = bounded(0);
+        let open = Mutex::new(Some(sender));
+        Latch { open, closed }
+    }
+}
 
 impl Latch {
-    pub(crate) fn new() -> (Latch, LatchReceiver) {
-        let (sender, receiver) = bounded(0);
-        (Latch(Mutex::new(Some(sender))), receiver)
-    }
-
     pub(crate) fn set(&self) {
-        lock(&self.0).take();
+        lock(&self.open).take();
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        lock(&self.0).is_none()
+        lock(&self.open).is_none()
     }
 }
 
@@ -39,12 +45,14 @@ pub(crate) struct Bell {
     pub(crate) rung: Receiver<()>,
 }
 
-impl Bell {
-    pub(crate) fn new() -> Bell {
+impl Default for Bell {
+    fn default() -> Bell {
         let (sender, rung) = bounded(1);
         Bell { sender, rung }
     }
+}
 
+impl Bell {
     pub(crate) fn ring(&self) {
         // A full channel means that the thread will look anyway.
         _ = self.sender.try_send(());

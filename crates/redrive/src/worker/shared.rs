@@ -5,15 +5,14 @@ use std::sync::{Arc, OnceLock};
 use crate::db::pool_share::Suspects;
 use crate::sync::atomic::{AtomicBool, AtomicI16, AtomicI64};
 use crate::sync::{Instant, Mutex};
-use crate::worker::latch::{Bell, Latch, LatchReceiver};
+use crate::worker::latch::{Bell, Latch};
 use crate::worker::outage_log::OutageLog;
 
 /// What the queues of a worker share.
+#[derive(Default)]
 pub(crate) struct Shared {
     /// Set when the worker must claim and start nothing more.
     pub(crate) stopping: Arc<Latch>,
-    /// Closes then.
-    pub(crate) stop: LatchReceiver,
     /// When a stopping worker must have ended. Its calls take no longer.
     pub(crate) end_by: OnceLock<Instant>,
     /// The queue that failed first, and why.
@@ -52,23 +51,11 @@ pub(crate) struct Ring {
 impl Shared {
     /// Returns what the queues of a new worker share.
     pub(crate) fn new(suspects: &Arc<Suspects>) -> Shared {
-        let ((stopping, stop), jobs) = (Latch::new(), Bell::new());
-        suspects.wake(jobs.sender.clone());
-        Shared {
-            stopping: Arc::new(stopping),
-            stop,
-            end_by: OnceLock::new(),
-            failure: OnceLock::new(),
-            claim_unanswered: AtomicBool::new(false),
-            outage_log: OutageLog::default(),
+        let shared = Shared {
             suspects: Arc::clone(suspects),
-            ring: Ring::default(),
-            reap_from: Mutex::default(),
-            left: Bell::new(),
-            room: Bell::new(),
-            jobs,
-            schedules: Bell::new(),
-            stale_gates: AtomicBool::new(false),
-        }
+            ..Shared::default()
+        };
+        suspects.wake(shared.jobs.sender.clone());
+        shared
     }
 }

@@ -63,7 +63,8 @@ pub(crate) fn start(db: &Database, mut pools: Vec<Vec<WorkerBuilder>>) -> Result
     let mut renewer_db = db.caller("redrive-renewer-db");
     renewer::register(&queues, &mut renewer_db)?;
 
-    let (end, over) = Latch::new();
+    let end = Latch::default();
+    let over = end.closed.clone();
     let ((alive, ended), (claiming, claimed_last)) = (bounded(0), bounded(0));
     let first = queues.first();
     // First, because it removes the rows if another thread does not start.
@@ -113,7 +114,7 @@ pub(crate) fn start(db: &Database, mut pools: Vec<Vec<WorkerBuilder>>) -> Result
     Ok(Worker {
         queues: contexts,
         shared,
-        over: Arc::new(end),
+        over: end,
         claimed_last,
         ended,
         _share: share,
