@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::mark::{Scan, between};
 use crate::pipeline::claim::measure::Measured;
-use crate::pipeline::claim::windows::{Look, Windows};
+use crate::pipeline::claim::windows::{Look, SETTLED, TAIL, Windows};
 use crate::sync::Instant;
 
 /// The size of all ready jobs, with dead rows, up to which a claim reads its whole queue: as much as
@@ -25,7 +25,7 @@ const MEASURE_EVERY: Duration = Duration::from_millis(100);
 pub(crate) struct Search {
     /// The windows of a large queue. `None`: claims read the whole queue.
     windows: Option<Windows>,
-    /// When a queue that is read whole was measured, or all of it was read in a moment. `None`: it must be measured.
+    /// When the queue was measured, or all of it was read in a moment. `None`: it must be measured.
     measured_at: Option<Instant>,
     /// The size of the queue when it was measured.
     bytes: i64,
@@ -49,10 +49,8 @@ impl Search {
         if bytes > SMALL_BYTES.max(self.bytes.saturating_mul(2)) {
             self.measure_again(now);
         }
-        let is_due = match &self.windows {
-            Some(windows) => windows.is_sample_due(now),
-            None => self.measured_at.is_none(),
-        };
+        let is_old = |at| self.windows.is_some() && now.saturating_duration_since(at) >= SETTLED;
+        let is_due = self.measured_at.is_none_or(is_old);
         is_due.then_some(self.ranks_above)
     }
 
@@ -69,14 +67,12 @@ impl Search {
         // Its ranks are known, or looking for them failed.
         self.ranks_above = i64::MAX;
         let Some(found) = found else { return };
-        self.bytes = found.bytes;
-        match &mut self.windows {
-            Some(windows) => windows.sample(now, found.newest_id),
-            None if found.bytes <= SMALL_BYTES => self.measured_at = Some(now),
-            None => self.windows = Some(Windows::new(now, found.newest_id)),
-        }
-        if let Some(windows) = &mut self.windows {
-            windows.add_ranks(&found.ranks);
+        (self.bytes, self.measured_at) = (found.bytes, Some(now));
+        if self.windows.is_some() || found.bytes > SMALL_BYTES {
+            let settled = found.newest_id.saturating_sub(TAIL).max(0);
+            let new = || Windows::new(now, settled);
+            let windows = self.windows.get_or_insert_with(new);
+            windows.measured(found.newest_id, &found.ranks);
         }
     }
 
@@ -122,7 +118,9 @@ impl Search {
     ) {
         match (&mut self.windows, look.scan) {
             (None, Scan::Full) if took > SLOW => self.measure_again(asked_at + took),
-            (Some(windows), Scan::FromMarks) => windows.note_front(look, took, got, claimed),
+            (Some(windows), Scan::FromMarks) => {
+                windows.note_front(look, asked_at, took, got, claimed);
+            }
             (Some(windows), Scan::Gaps) => {
                 windows.note_gaps(asked_at, claimed);
                 if took > SLOW {

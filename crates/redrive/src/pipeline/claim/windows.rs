@@ -81,10 +81,9 @@ impl Look {
 pub(crate) struct Windows {
     /// By rank: the id up to which the front has left nothing.
     marks: BTreeMap<i32, i64>,
-    /// The newest id of any job, and the one of the sample before.
+    /// The newest id of any job, and the one of the measurement before.
     newest: i64,
     settled: i64,
-    sampled_at: Instant,
     width: Width,
     /// Whether the front reads the newest ids before its marks reach them.
     reads_tail: bool,
@@ -109,12 +108,11 @@ struct Sweep {
 }
 
 impl Windows {
-    pub(crate) fn new(now: Instant, newest: i64) -> Windows {
+    pub(crate) fn new(now: Instant, settled: i64) -> Windows {
         Windows {
             marks: BTreeMap::from(DEFAULT_RANKS.map(|rank| (rank, 0_i64))),
-            newest,
-            settled: newest.saturating_sub(TAIL).max(0),
-            sampled_at: now,
+            newest: settled,
+            settled,
             width: Width::default(),
             reads_tail: false,
             gaps_at: now,
@@ -122,19 +120,9 @@ impl Windows {
         }
     }
 
-    /// Whether the newest id should be sampled again.
-    pub(crate) fn is_sample_due(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.sampled_at) >= SETTLED
-    }
-
-    /// Records the newest id.
-    pub(crate) fn sample(&mut self, now: Instant, newest: i64) {
+    /// Records the newest id, and ranks that were found.
+    pub(crate) fn measured(&mut self, newest: i64, ranks: &[i32]) {
         self.settled = std::mem::replace(&mut self.newest, newest);
-        self.sampled_at = now;
-    }
-
-    /// Adds ranks that were found.
-    pub(crate) fn add_ranks(&mut self, ranks: &[i32]) {
         for &rank in ranks {
             self.marks.entry(rank).or_insert(0);
         }
@@ -202,23 +190,24 @@ impl Windows {
         }
     }
 
-    /// Records a claim of the front: how long it took, whether it was full, and its jobs as (rank, id).
+    /// Records a claim of the front: when it started, how long it took, whether it was full, and its jobs as (rank, id).
     ///
     /// A claim may return fewer jobs than its windows have, because of the size of their payloads. It moves the marks of
     /// the ranks before its first job past their windows, and that of a job to it.
     pub(crate) fn note_front(
         &mut self,
         look: &Look,
+        asked_at: Instant,
         took: Duration,
         got: Fill,
         claimed: impl Iterator<Item = (i32, i64)>,
     ) {
-        self.sweep.due_at.get_or_insert(self.sampled_at);
+        self.sweep.due_at.get_or_insert(asked_at);
         if got == Fill::Partial {
-            self.gaps_at = self.sampled_at;
+            self.gaps_at = asked_at;
             // The slots have nothing else to do.
             if self.sweep.finds {
-                self.sweep.due_at = Some(self.sampled_at);
+                self.sweep.due_at = Some(asked_at);
             }
         }
         // A rank without a window is read to its end.

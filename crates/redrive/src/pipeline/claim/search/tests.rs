@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included};
 
 use super::*;
-use crate::pipeline::claim::windows::{FIRST_WIDTH, LONG, SETTLED, TAIL};
+use crate::pipeline::claim::windows::{FIRST_WIDTH, LONG};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
