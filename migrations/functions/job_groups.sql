@@ -141,14 +141,19 @@ BEGIN
         WHERE NOT EXISTS (
             SELECT FROM redrive.diverted_groups d WHERE d.queue = divert.queue AND d.group_key = h.group_key));
     WITH next AS MATERIALIZED (
-        SELECT k.ctid AS tid, CASE WHEN (k.meta).generation > 0 THEN k.id END AS letter_id
-        FROM redrive.jobs_waiting k
-        JOIN redrive.group_slots s
-            ON s.queue = k.queue AND s.group_key = (k.meta).group_key AND s.held_at IS NOT NULL AND k.id > s.job_id
-        WHERE k.queue = divert.queue AND (k.meta).group_key = ANY (held)
-        ORDER BY (k.meta).group_key, k.id
+        SELECT k.tid, k.letter_id
+        FROM redrive.group_slots s
+        -- By the index of groups: jobs of other groups may wait in front of these.
+        CROSS JOIN LATERAL (
+            SELECT j.ctid AS tid, CASE WHEN (j.meta).generation > 0 THEN j.id END AS letter_id
+            FROM redrive.jobs_waiting j
+            WHERE j.queue = s.queue AND (j.meta).group_key = s.group_key AND j.id > s.job_id
+            ORDER BY j.id
+            LIMIT divert.max_jobs
+            FOR UPDATE SKIP LOCKED
+        ) k
+        WHERE s.queue = divert.queue AND s.group_key = ANY (held) AND s.held_at IS NOT NULL
         LIMIT divert.max_jobs
-        FOR UPDATE OF k SKIP LOCKED
     ),
     letters AS MATERIALIZED (
         SELECT l.id FROM redrive.dead_letters l WHERE l.id = ANY (ARRAY(SELECT n.letter_id FROM next n))
