@@ -43,6 +43,9 @@ BEGIN
         RETURN NULL;
     END IF;
     IF set_group_policy.on_death = 'continue' THEN
+        -- In the order of a redrive.
+        PERFORM redrive.lock_turns(ARRAY(
+            SELECT s.job_id FROM redrive.group_slots s WHERE s.queue = set_group_policy.queue AND s.held_at IS NOT NULL));
         DELETE FROM redrive.group_slots s WHERE s.queue = set_group_policy.queue AND s.held_at IS NOT NULL;
     END IF;
     IF set_group_policy.on_death <> 'divert' THEN
