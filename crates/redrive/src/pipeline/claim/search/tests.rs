@@ -29,9 +29,8 @@ struct Queue {
     others: Vec<(Place, i64)>,
     bytes: i64,
     newest: i64,
-    /// The longest claim of the last round, and the one of the gaps.
+    /// The longest claim of the last round.
     longest: Duration,
-    gaps: Duration,
     /// The time of all sweeps.
     swept: Duration,
 }
@@ -46,7 +45,6 @@ impl Queue {
             bytes: SMALL_BYTES + 1,
             newest,
             longest: Duration::ZERO,
-            gaps: Duration::ZERO,
             swept: Duration::ZERO,
         }
     }
@@ -66,9 +64,9 @@ impl Queue {
 
     fn rows_between(&self, from: Place, to: Place) -> u64 {
         let between = self.others.iter().map(|&(first, last)| {
-            let (rank, last) = (first.0, to.min((first.0, last)));
+            let last = to.min((first.0, last));
             let first = first.max((from.0, from.1.saturating_add(1)));
-            match (first.0, last.0) == (rank, rank) {
+            match first.0 == last.0 {
                 true => (last.1 - first.1 + 1).max(0).unsigned_abs(),
                 false => 0,
             }
@@ -120,10 +118,8 @@ impl Queue {
             let took = reading + PER_JOB * u32::try_from(jobs.len()).unwrap();
             self.now += took.min(TIMEOUT);
             self.longest = self.longest.max(took);
-            match scan {
-                Scan::Sweep => self.swept += took.min(TIMEOUT),
-                Scan::Gaps => self.gaps = took,
-                Scan::Full | Scan::FromMarks => {}
+            if scan == Scan::Sweep {
+                self.swept += took.min(TIMEOUT);
             }
             if took > TIMEOUT {
                 self.search.note_failure(&look, asked_at, TIMEOUT);
@@ -268,10 +264,10 @@ fn jobs_of_a_new_priority_come_soon() {
     queue.others.push(((-10, 2 * MILLION), 4 * MILLION));
     queue.now += SECOND;
     queue.round();
-    assert!(queue.gaps > 10 * LONG, "{:?}", queue.gaps);
+    assert!(queue.longest > 10 * LONG, "{:?}", queue.longest);
     queue.now += SETTLED;
     queue.round();
-    assert!(queue.gaps < MS, "{:?}", queue.gaps);
+    assert!(queue.longest < 2 * LONG, "{:?}", queue.longest);
 }
 
 #[test]
