@@ -29,10 +29,6 @@ struct Welcome {
 
 type Refused = (StatusCode, String);
 
-fn router(db: Database) -> Router {
-    Router::new().route("/users", post(sign_up)).with_state(db)
-}
-
 /// redrive blocks, so its calls run beside the threads of the runtime.
 async fn sign_up(State(db): State<Database>, Json(new): Json<Welcome>) -> Result<String, Refused> {
     match spawn_blocking(move || db.enqueue(&new)).await {
@@ -57,10 +53,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     db.migrate()?;
     let worker = worker(&db)?;
     // The service runs until the process ends. A signal stops the worker gracefully.
+    let router = Router::new().route("/users", post(sign_up)).with_state(db);
     let service = Runtime::new()?;
     service.spawn(async move {
         let listener = TcpListener::bind("127.0.0.1:8080").await?;
-        axum::serve(listener, router(db)).await
+        axum::serve(listener, router).await
     });
     worker.run_until_signal(Duration::from_secs(10))?;
     Ok(())
@@ -75,17 +72,10 @@ mod tests {
         let db = redrive::connect(&std::env::var("DATABASE_URL").expect("DATABASE_URL"));
         let db = db.expect("a database");
         db.migrate().expect("a schema");
-        let service = Runtime::new().expect("a runtime");
-        let listener = service.block_on(TcpListener::bind("127.0.0.1:0"));
-        let listener = listener.expect("a port");
-        let url = format!("http://{}/users", listener.local_addr().expect("a port"));
-        let router = router(db.clone());
-        service.spawn(async move { axum::serve(listener, router).await });
-        let request = ureq::post(&url).header("Content-Type", "application/json");
-        let answer = request
-            .send(r#"{"mail": "ada@example.org"}"#)
-            .expect("a job");
-        assert_eq!(answer.status(), 200);
+        let mail = "ada@example.org".to_owned();
+        let answer = sign_up(State(db.clone()), Json(Welcome { mail }));
+        let answer = Runtime::new().expect("a runtime").block_on(answer);
+        assert!(answer.expect("a job").starts_with("job "));
         let worker = worker(&db).expect("a worker");
         assert!(worker.drain(Duration::from_secs(30)).expect("a drain"));
         let report = worker.stop(Duration::from_secs(10)).expect("a stop");
