@@ -9,7 +9,6 @@ pub(crate) mod connection;
 pub(crate) mod url;
 pub(crate) mod spawn;
 pub(crate) mod pooler;
-pub(crate) mod connector;
 pub(crate) mod session;
 pub(crate) mod run;
 pub(crate) mod caller;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::db::connector::Connector;
 use crate::db::database::{
     DEFAULT_BULK_TIMEOUT, DEFAULT_CALL_TIMEOUT, DEFAULT_CONNECTIONS, Database,
 };
@@ -106,11 +105,8 @@ impl DatabaseBuilder {
         }
         let timeout = config.get_connect_timeout().copied();
         let timeout = timeout.unwrap_or(self.connect_timeout).min(MAX_WAIT);
-        // The first connection bypasses the pool, which would hide an error such as a wrong
-        // password.
-        let (connector, pooler) = Connector::new(address, timeout).begin(self.pooler)?;
-        let source = pool::open(connector, pooler, self.connections, timeout)?;
         let connections = self.connections;
+        let (source, pooler) = pool::open(address, self.pooler, connections, timeout)?;
         Ok(Database::over(source, pooler, connections, call, bulk))
     }
 }
