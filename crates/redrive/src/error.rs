@@ -69,8 +69,8 @@ impl Error {
     pub fn sql_state(&self) -> Option<&SqlState> {
         let mut cause = self.source();
         while let Some(error) = cause {
-            if let Some(refusal) = error.downcast_ref::<DriverError>() {
-                return refusal.state();
+            if let Some(error) = error.downcast_ref::<DriverError>() {
+                return error.state.as_ref();
             }
             cause = error.source();
         }

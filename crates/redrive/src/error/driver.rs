@@ -20,62 +20,33 @@ pub(crate) const SHARED: &str = "other programs use the same sessions, as behind
 /// An error of the driver, as the source of an [`Error`](crate::Error).
 #[derive(Debug)]
 pub(crate) struct DriverError {
-    refusal: Option<Refusal>,
+    /// The SQLSTATE, and what [`place`] says, if the server reported the error.
+    pub(super) state: Option<SqlState>,
+    place: Option<String>,
     said: String,
     cause: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// What the server reported about an error, without row data.
-#[derive(Clone, Debug)]
-pub(crate) struct Refusal {
-    state: SqlState,
-    /// The violated constraint.
-    constraint: Option<String>,
-    /// The table of the constraint, with its schema.
-    table: Option<String>,
+/// Returns the SQLSTATE and the violated constraint, if the server reported this error.
+pub(crate) fn place_of(error: &(dyn StdError + 'static)) -> Option<String> {
+    if let Some(error) = error.downcast_ref::<DriverError>() {
+        return error.place.clone();
+    }
+    let error: &postgres::Error = error.downcast_ref()?;
+    error.as_db_error().map(place)
 }
 
-impl Refusal {
-    /// Returns what the server reported, if it reported this error.
-    pub(crate) fn of(error: &(dyn StdError + 'static)) -> Option<Refusal> {
-        if let Some(error) = error.downcast_ref::<DriverError>() {
-            return error.refusal.clone();
-        }
-        let error: &postgres::Error = error.downcast_ref()?;
-        error.as_db_error().map(Refusal::from)
-    }
-}
-
-impl From<&DbError> for Refusal {
-    fn from(error: &DbError) -> Refusal {
-        let schema = error.schema().into_iter();
-        let name: Vec<&str> = schema.chain(error.table()).collect();
-        Refusal {
-            state: error.code().clone(),
-            constraint: error.constraint().map(str::to_owned),
-            table: error.table().map(|_| name.join(".")),
-        }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SQLSTATE {}", self.state.code())?;
-        if let Some(constraint) = &self.constraint {
-            write!(f, ", constraint `{constraint}`")?;
-        }
-        match &self.table {
-            Some(table) => write!(f, " of table `{table}`"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl DriverError {
-    /// Returns the SQLSTATE if the server reported the error.
-    pub(crate) fn state(&self) -> Option<&SqlState> {
-        self.refusal.as_ref().map(|refusal| &refusal.state)
-    }
+fn place(error: &DbError) -> String {
+    let code = error.code().code();
+    let constraint = error.constraint();
+    let constraint = constraint.map(|name| format!(", constraint `{name}`"));
+    let schema = error.schema().map(|name| format!("{name}."));
+    let schema = schema.unwrap_or_default();
+    let table = error
+        .table()
+        .map(|name| format!(" of table `{schema}{name}`"));
+    let (constraint, table) = (constraint.unwrap_or_default(), table.unwrap_or_default());
+    format!("SQLSTATE {code}{constraint}{table}")
 }
 
 impl From<postgres::Error> for DriverError {
@@ -83,7 +54,8 @@ impl From<postgres::Error> for DriverError {
         match error.as_db_error() {
             // Without detail, hint and context.
             Some(server) => DriverError {
-                refusal: Some(Refusal::from(server)),
+                state: Some(server.code().clone()),
+                place: Some(place(server)),
                 said: format!("{}: {}", server.severity(), server.message()),
                 cause: match *server.code() {
                     // A protection or an approval refuses a role that has the privileges, and says so.
@@ -97,7 +69,8 @@ impl From<postgres::Error> for DriverError {
                 },
             },
             None => DriverError {
-                refusal: None,
+                state: None,
+                place: None,
                 said: error.to_string(),
                 cause: error.into_source(),
             },

@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use std::fmt::Write as _;
 use std::iter;
 
-use crate::error::driver::Refusal;
+use crate::error::driver::place_of;
 use crate::job::caught::caught;
 use crate::job::name;
 
@@ -70,9 +70,9 @@ impl ErrorReport {
     /// Describes an error: class, message, cause chain, SQLSTATE and constraint, and a backtrace with `RUST_BACKTRACE`.
     pub(super) fn of(class: &str, error: &(dyn StdError + 'static)) -> ErrorReport {
         let mut detail = String::new();
-        let mut refusal = Refusal::of(error);
+        let mut place = place_of(error);
         let mut message = shown(error);
-        if refusal.is_some()
+        if place.is_some()
             && let Some(server) = chain(error).nth(1)
         {
             // The driver itself says `db error` to everything. Further lines may have row data.
@@ -88,10 +88,10 @@ impl ErrorReport {
                 _ = writeln!(detail, "caused by: {text}");
             }
             last = text;
-            refusal = refusal.or_else(|| Refusal::of(cause));
+            place = place.or_else(|| place_of(cause));
         }
-        if let Some(refusal) = refusal {
-            _ = writeln!(detail, "{refusal}");
+        if let Some(place) = place {
+            _ = writeln!(detail, "{place}");
         }
         detail.push_str(&backtrace().unwrap_or_default());
         let detail = (!detail.is_empty()).then_some(detail);
