@@ -60,7 +60,7 @@ impl SessionSource {
 }
 
 /// When a call returns its session.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionUse {
     /// Returns it to the pool.
     PerCall,
@@ -113,7 +113,7 @@ impl DbCaller {
 
     /// Gives the connection up. The next call takes another one.
     pub(crate) fn rest(&mut self) {
-        self.here = CallSession::new(self.here.source.clone(), self.here.between);
+        self.here.session = None;
         self.calls = None;
     }
 
@@ -212,7 +212,9 @@ impl DbCaller {
             }
             Err(RecvTimeoutError::Timeout) => Err(match has_begun.swap(true, Ordering::SeqCst) {
                 true => no_answer(doing, deadline),
-                false => no_connection(doing, deadline),
+                false => Error::unavailable(format!(
+                    "could not {doing}: no connection to the database within {deadline:?}"
+                )),
             }),
             Err(RecvTimeoutError::Disconnected) => Err(driver_panicked(doing)),
         }
@@ -248,12 +250,6 @@ fn unless_late(
 fn no_answer(doing: &str, deadline: Duration) -> Error {
     Error::lost(format!(
         "could not {doing}: the database did not answer within {deadline:?}"
-    ))
-}
-
-fn no_connection(doing: &str, deadline: Duration) -> Error {
-    Error::unavailable(format!(
-        "could not {doing}: no connection to the database within {deadline:?}"
     ))
 }
 
@@ -296,17 +292,13 @@ impl CallSession {
             ));
         }
         session.set_deadline(until);
-        match self.between {
-            SessionUse::Held if is_new => session.pin()?,
-            SessionUse::Held | SessionUse::Kept | SessionUse::PerCall => {}
+        if is_new && self.between == SessionUse::Held {
+            session.pin()?;
         }
         let result = work(&mut session);
-        match self.between {
-            // A broken connection goes back too, so that the pool replaces it.
-            SessionUse::Held | SessionUse::Kept if !session.is_closed() => {
-                self.session = Some(session);
-            }
-            SessionUse::Held | SessionUse::Kept | SessionUse::PerCall => {}
+        // A broken connection goes back too, so that the pool replaces it.
+        if self.between != SessionUse::PerCall && !session.is_closed() {
+            self.session = Some(session);
         }
         result
     }
