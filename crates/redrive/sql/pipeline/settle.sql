@@ -17,7 +17,7 @@
 -- $15 integer  process id of the worker
 -- $16 text     queue of the worker
 -- $17 smallint[] histogram bucket of the delay
--- $18 uuid[], $19 text[], $20 text[], $21 text[], $22 smallint[], $23 bigint[], $24 double precision[]
+-- $18 uuid[], $19 text[], $20 text[], $21 text[], $22 smallint[], $23 bigint[], $24 float8[]
 --              counter changes: lease, key, label, cause, bucket, count, sum; see
 --              pipeline/tallies.rs
 -- $25 text[]   key of the failure group; NULL: the message decides
@@ -194,7 +194,7 @@ counted AS (
     FROM (
         SELECT u.key, u.label, u.cause, u.bucket, u.count, u.sum
         FROM unnest($18::uuid[], $19::text[], $20::text[], $21::text[], $22::smallint[], $23::bigint[],
-                    $24::double precision[]) AS u (lease_id, key, label, cause, bucket, count, sum)
+                    $24::float8[]) AS u (lease_id, key, label, cause, bucket, count, sum)
         WHERE u.lease_id = ANY (ARRAY(SELECT e.lease_id FROM ended e UNION ALL SELECT s.lease_id FROM shrunk s))
         UNION ALL
         SELECT x.key, NULL, NULL, x.bucket, count(*), sum(x.seconds)

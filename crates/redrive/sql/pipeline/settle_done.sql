@@ -3,7 +3,7 @@
 -- Called by: pipeline/settle.rs, for a worker's settler.
 -- $1 uuid[]    leases         $9 integer[] number of jobs of each lease that are now done
 -- $2 text      queue of the worker
--- $3 uuid[], $4 text[], $5 text[], $6 smallint[], $7 bigint[], $8 double precision[]
+-- $3 uuid[], $4 text[], $5 text[], $6 smallint[], $7 bigint[], $8 float8[]
 --              counter changes: lease, key, label, bucket, count, sum; see pipeline/tallies.rs
 -- $10 boolean  whether this call repeats one whose reply was lost, so that missing leases are not refused
 -- Locks: the lease rows; the slots of the jobs, which no other session locks.
@@ -36,7 +36,7 @@ counted AS (
         FROM ended e
         -- A full join, to rule out nested loops; see settle.sql.
         FULL JOIN unnest($3::uuid[], $4::text[], $5::text[], $6::smallint[], $7::bigint[],
-                         $8::double precision[])
+                         $8::float8[])
             AS u (lease_id, key, label, bucket, count, sum) ON u.lease_id = e.lease_id
         WHERE num_nonnulls(u.key) = 1 AND (e.lease_id IS NOT NULL OR u.key = 'succeeded' AND NOT $10::boolean)
         GROUP BY 1, 2, 3

@@ -21,14 +21,8 @@ fn parameter(declaration: &str) -> Option<(usize, Type)> {
     let digits = declaration.find(|c: char| !c.is_ascii_digit())?;
     let (number, rest) = declaration.split_at(digits);
     let rest = rest.trim_start_matches([' ', ':']);
-    // The one type whose name is two words.
-    let (name, rest) = match rest.strip_prefix("double precision") {
-        Some(rest) => ("double precision", rest),
-        None => rest.split_at(
-            rest.find(|c: char| !c.is_ascii_alphanumeric())
-                .unwrap_or(rest.len()),
-        ),
-    };
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric());
+    let (name, rest) = rest.split_at(end.unwrap_or(rest.len()));
     let is = type_of(name, rest.starts_with("[]"))?;
     Some((number.parse().ok()?, is))
 }
@@ -38,7 +32,7 @@ fn type_of(name: &str, is_array: bool) -> Option<Type> {
         "bigint" => (Type::INT8, Type::INT8_ARRAY),
         "boolean" => (Type::BOOL, Type::BOOL_ARRAY),
         "bytea" => (Type::BYTEA, Type::BYTEA_ARRAY),
-        "double precision" | "float8" => (Type::FLOAT8, Type::FLOAT8_ARRAY),
+        "float8" => (Type::FLOAT8, Type::FLOAT8_ARRAY),
         "integer" => (Type::INT4, Type::INT4_ARRAY),
         "interval" => (Type::INTERVAL, Type::INTERVAL_ARRAY),
         "json" => (Type::JSON, Type::JSON_ARRAY),
