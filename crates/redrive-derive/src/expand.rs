@@ -14,6 +14,8 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         Some(path) => quote!(#path),
         None => quote!(::redrive),
     };
+    let option = quote!(::std::option::Option);
+    let json = quote!(#redrive::serde_json::Value);
     let items = attributes.0.iter().map(|(name, value)| {
         let at = value.span();
         Ok(match *name {
@@ -21,23 +23,17 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
             "attempts" => quote_spanned!(at=> const ATTEMPTS: u32 = #value;),
             "priority" => quote_spanned!(at=> const PRIORITY: i16 = #value;),
             "version" => quote_spanned!(at=> const VERSION: u32 = #value;),
-            "queue" => quote_spanned! {at=>
-                const QUEUE: ::std::option::Option<&str> = ::std::option::Option::Some(#value);
-            },
+            "queue" => quote_spanned!(at=> const QUEUE: #option<&str> = #option::Some(#value);),
             "deadline" => quote_spanned! {at=>
-                const DEADLINE: ::std::option::Option<::std::time::Duration> =
-                    ::std::option::Option::Some(#value);
+                const DEADLINE: #option<::std::time::Duration> = #option::Some(#value);
             },
             "backoff" => quote_spanned! {at=>
-                fn backoff() -> ::std::option::Option<#redrive::Backoff> {
-                    ::std::option::Option::Some(#value)
-                }
+                fn backoff() -> #option<#redrive::Backoff> { #option::Some(#value) }
             },
             "upgrade" => quote_spanned! {at=>
                 fn upgrade(
-                    from: u32,
-                    value: #redrive::serde_json::Value,
-                ) -> ::std::result::Result<#redrive::serde_json::Value, #redrive::Failure> {
+                    from: u32, value: #json,
+                ) -> ::std::result::Result<#json, #redrive::Failure> {
                     (#value)(from, value)
                 }
             },
