@@ -1,6 +1,7 @@
 //! Headers: metadata that travels with a job, and the time by which the job must start.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
@@ -18,7 +19,7 @@ pub(crate) const EXPIRES_IN: &str = "redrive-expires-in-ms";
 /// The header of a job that holds its unique key only until it starts, and its value.
 pub(crate) const UNIQUE_UNTIL: (&str, &str) = ("redrive-unique-until", "started");
 /// The headers of the job of a schedule: its name, and the time of the tick in RFC 3339.
-const SCHEDULE: &str = "redrive-schedule";
+pub(crate) const SCHEDULE: &str = "redrive-schedule";
 const SCHEDULED_FOR: &str = "redrive-scheduled-for";
 /// The header of a job with a checkpoint: its JSON text.
 pub(crate) const CHECKPOINT: &str = "redrive-checkpoint";
@@ -97,30 +98,26 @@ impl Headers {
         stored(&all, limit, "a job with this checkpoint").map(drop)
     }
 
-    pub(crate) fn checkpoint(&self) -> Option<&str> {
-        self.0.get(CHECKPOINT).map(String::as_str)
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    fn parsed<T: FromStr>(&self, name: &str) -> Option<T> {
+        self.get(name)?.parse().ok()
     }
 
     /// Returns the time from the first enqueue by which the job must start; `None`: it never expires.
     pub(crate) fn expires_in(&self) -> Option<Duration> {
-        let ms = self.0.get(EXPIRES_IN)?.parse().ok()?;
-        Some(Duration::from_millis(ms))
+        self.parsed(EXPIRES_IN).map(Duration::from_millis)
     }
 
     pub(crate) fn payload_version(&self) -> u32 {
-        let version = self.0.get(PAYLOAD_VERSION);
-        version
-            .and_then(|version| version.parse().ok())
-            .unwrap_or(1)
-    }
-
-    pub(crate) fn schedule(&self) -> Option<&str> {
-        self.0.get(SCHEDULE).map(String::as_str)
+        self.parsed(PAYLOAD_VERSION).unwrap_or(1)
     }
 
     pub(crate) fn scheduled_for(&self) -> Option<SystemTime> {
-        let tick: Timestamp = self.0.get(SCHEDULED_FOR)?.parse().ok()?;
-        Some(tick.into())
+        let tick: Option<Timestamp> = self.parsed(SCHEDULED_FOR);
+        tick.map(SystemTime::from)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::job::checkpoint::Checkpoints;
 use crate::job::deciding_error::JobCancelled;
 use crate::job::failure::Failure;
 use crate::job::follow_up::FollowUp;
-use crate::job::headers::Headers;
+use crate::job::headers::{CHECKPOINT, Headers, SCHEDULE};
 use crate::job::id::ids;
 use crate::job::new_job::NewJob;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -180,7 +180,7 @@ impl<P> Job<P> {
 
     /// Returns the name of the schedule that enqueued the job.
     pub fn schedule(&self) -> Option<&str> {
-        self.meta.headers.schedule()
+        self.meta.headers.get(SCHEDULE)
     }
 
     /// Returns the headers, by name.
@@ -239,7 +239,7 @@ impl<P> Job<P> {
     /// *Invalid* if it is no `T`, for example after an update of the program or a redaction.
     pub fn last_checkpoint<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let saved = self.signal.checkpoints.last();
-        let Some(text) = saved.as_deref().or(self.meta.headers.checkpoint()) else {
+        let Some(text) = saved.as_deref().or(self.meta.headers.get(CHECKPOINT)) else {
             return Ok(None);
         };
         serde_json::from_str(text).map(Some).map_err(|error| {

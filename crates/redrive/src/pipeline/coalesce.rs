@@ -111,12 +111,11 @@ impl Coalescer {
         until: Instant,
         deadline: Duration,
     ) -> Result<Answer> {
+        let told = |why: &str| format!("could not enqueue into queue `{queue}`: {why}");
         match answer.recv_timeout(left(until)) {
             Ok(answer) => return Ok(answer),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(Error::lost(format!(
-                    "could not enqueue into queue `{queue}`: the call that stored the job panicked"
-                )));
+                return Err(Error::lost(told("the call that stored the job panicked")));
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -124,16 +123,13 @@ impl Coalescer {
         let mut waiting = line.waiting.iter();
         if let Some(place) = waiting.position(|waiting| waiting.number == number) {
             line.waiting.remove(place);
-            return Err(Error::unavailable(format!(
-                "could not enqueue into queue `{queue}`: the calls before this one had no answer within {deadline:?}; the job is not stored"
-            )));
+            return Err(Error::unavailable(told(&format!(
+                "the calls before this one had no answer within {deadline:?}; the job is not stored"
+            ))));
         }
         // Answers are sent while the line is locked, or by a statement that has the job.
-        answer.try_recv().map_err(|_| {
-            Error::lost(format!(
-                "could not enqueue into queue `{queue}`: the database did not answer within {deadline:?}"
-            ))
-        })
+        let late = || told(&format!("the database did not answer within {deadline:?}"));
+        answer.try_recv().map_err(|_| Error::lost(late()))
     }
 
     /// Stores the jobs of several calls and answers all of them.

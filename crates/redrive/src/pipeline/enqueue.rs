@@ -1,6 +1,7 @@
 //! Enqueue: stores one job or many, also inside the caller's own transaction.
 
 use std::borrow::Borrow;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -150,9 +151,7 @@ impl Queue {
         client: &mut impl GenericClient,
         job: impl Borrow<NewJob>,
     ) -> Result<Enqueued> {
-        let job = job.borrow();
-        job.check(self.name())?;
-        Ok(self.insert_in(client, std::slice::from_ref(job))?[0])
+        Ok(self.enqueue_jobs_in(client, slice::from_ref(job.borrow()))?[0])
     }
 
     /// Stores many jobs with options, all or none, in one transaction.
