@@ -75,10 +75,12 @@ impl Stage {
         let group = "SELECT group_id FROM redrive.dead_letters WHERE queue = 'mail'";
         let group = client.ask(group, &[]);
         unapproved_run(db);
-        let held_and_left = "INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at)
+        // Letters in the order of their jobs, whichever ran first.
+        let set_up = "UPDATE redrive.dead_letters SET died_at = now() + id * interval '1 microsecond';
+            INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at)
                 SELECT 'orders', 'g', 1, min(l.id), now() FROM redrive.dead_letters l WHERE l.queue = 'orders';
             INSERT INTO redrive.unique_keys (queue, key, job_id) VALUES ('orders', 'left', -1)";
-        client.sql(held_and_left);
+        client.sql(set_up);
         let file = payloads(2, None);
         Stage {
             letter,
