@@ -70,16 +70,15 @@ BEGIN
         SELECT p.queue, p.approve_above, p.roles FROM redrive.protections p
         WHERE (p.queue = protected_letters.filter ->> 'queue') IS NOT FALSE
     LOOP
-        IF few IS NULL THEN
-            -- IS TRUE hides the index of open letters: an index that fits the filter finds few letters, such as those of
-            -- its ids, without reading a whole queue.
+        -- These keys have an index, which finds few letters without reading a whole queue. IS TRUE hides that of open letters.
+        IF few IS NULL AND filter ?| '{ids,group,class,audit}' THEN
             EXECUTE format(
                 'SELECT ARRAY(SELECT l.queue FROM redrive.dead_letters l'
                 ' WHERE l.state IN (''open'', ''quarantined'') AND (%s) IS TRUE AND %s LIMIT 1000)', eligible, conditions)
                 INTO few USING filter;
         END IF;
         letters := (SELECT count(*) FROM unnest(few) AS f (queue) WHERE f.queue = protected_letters.queue);
-        IF cardinality(few) = 1000 THEN
+        IF (cardinality(few) < 1000) IS NOT TRUE THEN
             -- The queue and the state are constants, for the partial indexes: else each protection could read all letters.
             EXECUTE format(
                 'SELECT count(*) FROM ('

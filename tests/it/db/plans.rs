@@ -45,7 +45,7 @@ const FILL: &str = "
     SELECT n, 'orders', 'order', 'rejected', 'E', 'e', '{}', 1, now(), now() - (200000 - n) * interval '1 second',
            now() - (200000 - n) * interval '1 second', (ARRAY['open', 'recovered', 'redriving'])[1 + n % 3]
     FROM generate_series(1, 200000) n;
-    SELECT redrive.set_protection('orders', roles => ARRAY[session_user::text]);
+    SELECT redrive.set_protection(q, roles => ARRAY[session_user::text]) FROM unnest('{orders,none}'::text[]) q;
     INSERT INTO redrive.redrive_runs (state, filter, total, cursor) VALUES ('finished', '{}', 200000, 200000);
     INSERT INTO redrive.run_letters (run_id, ordinal, letter_id, outcome)
     SELECT 1, n, n, 'recovered' FROM generate_series(1, 200000) n;
