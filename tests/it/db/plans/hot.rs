@@ -63,6 +63,7 @@ store_jobs                  300  'orders', '{order,order}', ARRAY['{}','{}']::js
 list_letters               2000  '{"queue": "orders"}', NULL, 50, false
 redrive_letters           30000  '{"queue": "orders"}', 500, 'a test', 'me', NULL, NULL, NULL, false, NULL
 redrive_letters            2000  '{"ids": [199998]}', 500, 'a test', 'me', NULL, NULL, NULL, false, NULL
+redrive_letters             300  '{"ids": [199998], "queue": "orders"}', 500, 'a test', 'me', NULL, NULL, NULL, false, NULL
 redrive_letters            2000  '{"queue": "none"}', 500, 'a test', 'me', NULL, NULL, NULL, false, NULL
 discard_letters           40000  '{"queue": "orders"}', 500, 'a test', 'me', NULL, false
 run_letters                2000  1, 100000, NULL, 100
