@@ -50,10 +50,10 @@ BEGIN
 END
 $$;
 
--- Moves up to `max_jobs` due jobs of a queue from jobs_delayed to jobs, the longest overdue first. Returns their number;
--- when the next job is due, in milliseconds (NULL: not within `within_ms`); and when a call reads all due jobs next, if
--- they start at a mark (NULL: each call does). `failed_ms` is how long the calls before took that failed in a row. After
--- such calls, one moves fewer: a thousand of the largest jobs take longer than a statement may.
+-- Moves up to `max_jobs` due jobs of a queue from jobs_delayed to jobs, the longest overdue first, and about 32 MiB at
+-- most: a thousand of the largest jobs are too large for one statement. Returns their number; when the next job is due, in
+-- milliseconds (NULL: not within `within_ms`); and when a call reads all due jobs next, if they start at a mark (NULL: each
+-- call does). `failed_ms` is how long the calls before took that failed in a row.
 --
 -- While a transaction holds the xmin horizon, vacuum cannot remove the rows of promoted jobs, and a call that reads all
 -- due jobs reads past them: 0.2 s for two million. After a slow call in a table of more than 16 MB, the queue therefore
@@ -73,9 +73,9 @@ DECLARE
     began    CONSTANT timestamptz := clock_timestamp();
     settled  CONSTANT timestamptz := began - interval '5 seconds';
     is_large CONSTANT boolean     := pg_relation_size('redrive.jobs_delayed') > 16777216;
-    most     CONSTANT bigint      := greatest(1, max_jobs / (1 + failed_ms / 1000));
     mark     redrive.delayed_marks;
     is_whole boolean;
+    is_full  boolean;
     tids     tid[];
     last_at  timestamptz;
     took     interval;
@@ -88,18 +88,23 @@ BEGIN
     END IF;
     -- After a call that took too long, the next one does not do the same.
     is_whole := NOT is_large OR failed_ms = 0 AND coalesce(mark.whole_at <= began, true);
-    SELECT array_agg(f.tid), max(f.run_at) INTO tids, last_at
+    SELECT array_agg(f.tid) FILTER (WHERE f.fits), max(f.run_at) FILTER (WHERE f.fits),
+           count(*) = max_jobs OR NOT bool_and(f.fits)
+    INTO tids, last_at, is_full
     FROM (
-        SELECT d.ctid AS tid, d.run_at
-        FROM redrive.jobs_delayed d
-        WHERE d.queue = promote.queue AND d.run_at <= statement_timestamp()
-            AND d.run_at >= CASE WHEN is_whole THEN 'epoch' ELSE least(mark.run_at, settled) END
-        ORDER BY d.run_at, d.id
-        LIMIT most
-        FOR UPDATE SKIP LOCKED
+        SELECT l.tid, l.run_at, sum(l.bytes) OVER (ROWS UNBOUNDED PRECEDING) - l.bytes < 33554432 AS fits
+        FROM (
+            SELECT d.ctid AS tid, d.run_at, d.id, pg_column_size(d.payload) + coalesce(pg_column_size(d.meta), 0) AS bytes
+            FROM redrive.jobs_delayed d
+            WHERE d.queue = promote.queue AND d.run_at <= statement_timestamp()
+                AND d.run_at >= CASE WHEN is_whole THEN 'epoch' ELSE least(mark.run_at, settled) END
+            ORDER BY d.run_at, d.id
+            LIMIT max_jobs
+            FOR UPDATE SKIP LOCKED
+        ) l
     ) f;
     moved := CASE WHEN tids IS NULL THEN 0 ELSE redrive.make_ready(tids) END;
-    next_due_ms := CASE WHEN moved = most THEN 0 ELSE (
+    next_due_ms := CASE WHEN is_full THEN 0 ELSE (
         SELECT greatest(0, extract(epoch FROM d.run_at - clock_timestamp()) * 1000)::bigint
         FROM redrive.jobs_delayed d
         WHERE d.queue = promote.queue AND d.run_at > statement_timestamp()
@@ -119,7 +124,7 @@ BEGIN
         ELSE began + CASE WHEN mark.whole_at IS NULL THEN 2 ELSE 20 END * least(failed_ms, 20000) * interval '1 millisecond' END;
     IF is_whole OR failed_ms > 0 OR mark.noted_at BETWEEN settled AND began IS NOT TRUE THEN
         INSERT INTO redrive.delayed_marks AS m (queue, run_at, whole_at, noted_at)
-        VALUES (promote.queue, CASE WHEN moved < most THEN settled ELSE last_at END, mark.whole_at, began)
+        VALUES (promote.queue, CASE WHEN is_full THEN last_at ELSE settled END, mark.whole_at, began)
         ON CONFLICT ON CONSTRAINT delayed_marks_pkey DO UPDATE
         SET run_at = excluded.run_at, whole_at = excluded.whole_at, noted_at = excluded.noted_at;
         -- Without waiting, because the session of another queue may do the same.
