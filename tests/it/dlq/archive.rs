@@ -186,6 +186,20 @@ fn a_deletion_names_a_letter_that_is_restored_in_between() {
 }
 
 #[test]
+fn a_page_of_archived_letters_ends_after_a_few_megabytes() {
+    let (test, queue, made) = TestDatabase::with_letters(2);
+    let dlq = queue.database().dlq();
+    archive_all(queue.database());
+    test.sql(
+        "UPDATE redrive.archived_letters SET raw = (
+             SELECT string_agg(sha256(n::text::bytea), '') FROM generate_series(1, 200000) n)",
+    );
+    let delete_next = |_: &Letter| dlq.delete_archived(&ids(&made[1..]), &maria()).map(drop);
+    let visited = dlq.for_each_archived(&LetterFilter::new(), delete_next);
+    assert_eq!(visited.unwrap(), 1, "the next page was read too early");
+}
+
+#[test]
 fn the_filter_of_letters_selects_in_the_archive() {
     let (test, queue, made) = TestDatabase::with_letters(3);
     let db = queue.database();

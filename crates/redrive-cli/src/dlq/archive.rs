@@ -11,9 +11,6 @@ use crate::ndjson::CaptureLine;
 use crate::not_done::Why;
 use crate::prelude::*;
 
-/// How many letters are read at a time.
-const PAGE: u64 = 500;
-
 subcommands! {
     /// List, restore, delete and export archived letters
     pub(super) enum ArchiveCommand {
@@ -84,18 +81,14 @@ impl ExportArchive {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let filter = self.words.letters()?;
         let db = cx.database()?;
-        let mut page = db.dlq().archived(&filter.clone().limit(PAGE))?;
-        if page.is_empty() {
-            return nothing_matched(&filter, cx);
+        let dlq = db.dlq();
+        let written = dlq.for_each_archived(&filter, |archived| -> Result<()> {
+            let all = |id| dlq.archived_bytes(id);
+            json_line(cx.out, &CaptureLine::of(archived, all)?)
+        })?;
+        match written {
+            0 => nothing_matched(&filter, cx),
+            _ => Ok(Ending::Done),
         }
-        while let Some(last) = page.last() {
-            for archived in &page {
-                let all = |id| db.dlq().archived_bytes(id);
-                json_line(cx.out, &CaptureLine::of(archived, all)?)?;
-            }
-            let next = filter.clone().limit(PAGE).after(last.id);
-            page = db.dlq().archived(&next)?;
-        }
-        Ok(Ending::Done)
     }
 }

@@ -207,7 +207,7 @@ functions {
     LETTERS = list_letters(jsonb, bigint, bigint, boolean);
     LOCK_LETTERS = lock_letters(jsonb, [text], timestamptz, bigint);
     LIVE_WAITS = live_waits(bigint);
-    PAGE_LETTERS = page_letters(jsonb, bigint, bigint);
+    PAGE_LETTERS = page_letters(jsonb, bigint, bigint, boolean);
     REDACT_GROUPS = redact_groups();
     REDRIVE_LETTERS = redrive_letters(jsonb, bigint, text, text, text, integer, integer, boolean, bigint);
     REDACT_LETTERS = redact_letters([bigint], jsonb, boolean, text, text, bigint);

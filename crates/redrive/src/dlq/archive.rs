@@ -17,11 +17,19 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database fails.
     pub fn archived(&self, filter: &LetterFilter) -> Result<Vec<Letter>> {
-        self.db.ask_bulk().all(
-            "read the archive",
-            &sql::LETTERS,
-            &[&filter.parameter()?, &filter.after, &filter.most(), &true],
-        )
+        self.list(&filter.archived())
+    }
+
+    /// Calls `visit` with every archived letter that matches, as [`for_each`](Dlq::for_each) does.
+    ///
+    /// # Errors
+    /// As [`for_each`](Dlq::for_each).
+    pub fn for_each_archived<E: From<Error>>(
+        &self,
+        filter: &LetterFilter,
+        visit: impl FnMut(&Letter) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        self.for_each(&filter.archived(), visit)
     }
 
     /// Returns one archived letter.
@@ -37,11 +45,7 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn count_archived(&self, filter: &LetterFilter) -> Result<u64> {
-        self.db.ask_bulk().one(
-            "count archived letters",
-            &sql::COUNT_LETTERS,
-            &[&filter.whole()?, &true],
-        )
+        self.count(&filter.archived())
     }
 
     /// Deletes archived letters for good. Returns their number. Each batch of 2,000 is one transaction with its audit row.

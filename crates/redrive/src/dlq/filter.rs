@@ -79,6 +79,8 @@ pub struct Filter<F> {
     payload: Vec<PayloadCondition>,
     pub(crate) after: Option<JobId>,
     pub(crate) limit: Option<u64>,
+    /// Whether it selects in the archive.
+    pub(crate) is_archived: bool,
     of: PhantomData<F>,
 }
 
@@ -231,6 +233,13 @@ impl Filter<LetterFields> {
         let is_named = |state: &LetterState| named.as_ref().is_none_or(|all| all.contains(state));
         let states = states.iter().copied().filter(is_named);
         self.clone().states(states)
+    }
+
+    /// The same filter of the archive.
+    pub(crate) fn archived(&self) -> LetterFilter {
+        let mut archived = self.clone();
+        archived.is_archived = true;
+        archived
     }
 
     /// Narrows the filter to ids that the same filter found.

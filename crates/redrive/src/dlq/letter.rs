@@ -123,10 +123,11 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database fails.
     pub fn list(&self, filter: &LetterFilter) -> Result<Vec<Letter>> {
+        let of = &filter.is_archived;
         self.db.ask_bulk().all(
             "list letters",
             &sql::LETTERS,
-            &[&filter.parameter()?, &filter.after, &filter.most(), &false],
+            &[&filter.parameter()?, &filter.after, &filter.most(), of],
         )
     }
 
@@ -139,7 +140,7 @@ impl Dlq<'_> {
         ask.one(
             "count letters",
             &sql::COUNT_LETTERS,
-            &[&filter.whole()?, &false],
+            &[&filter.whole()?, &filter.is_archived],
         )
     }
 

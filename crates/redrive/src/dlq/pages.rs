@@ -67,7 +67,7 @@ impl Dlq<'_> {
             let page: Vec<JobId> = self.db.ask_bulk().all(
                 "read letters",
                 &sql::PAGE_LETTERS,
-                &[parameter, &after, &most],
+                &[parameter, &after, &most, &filter.is_archived],
             )?;
             let Some(last) = page.last() else {
                 return Ok(None);
