@@ -106,13 +106,12 @@ BEGIN
         WHERE p.job_limit <= (
             SELECT count(*) FROM redrive.group_slots s WHERE s.queue = g.queue AND s.group_key = g.group_key)
     ),
-    -- The kinds that live workers handle.
+    -- The kinds that live workers handle; NULL: any.
     handled AS MATERIALIZED (
-        SELECT s.queue, bool_or(s.kinds IS NULL) AS takes_all,
-               coalesce(array_agg(DISTINCT k.kind) FILTER (WHERE k.kind IS NOT NULL), '{}') AS kinds
-        FROM (SELECT w.queue, w.kinds FROM redrive.workers w WHERE w.expires_at > statement_timestamp()) s
-        LEFT JOIN LATERAL unnest(s.kinds) AS k (kind) ON true
-        GROUP BY s.queue
+        SELECT DISTINCT w.queue, k.kind
+        FROM redrive.workers w
+        LEFT JOIN LATERAL unnest(w.kinds) AS k (kind) ON true
+        WHERE w.expires_at > statement_timestamp()
     ),
     ready AS MATERIALIZED (
         SELECT w.queue, sum(w.jobs) AS jobs, sum(w.beyond) > 0 AS is_capped,
@@ -122,10 +121,12 @@ BEGIN
                (array_agg(w.next_at ORDER BY w.place)
                 FILTER (WHERE f.is_handled IS NOT FALSE AND f.has_no_turn IS NOT TRUE))[1] AS next_at
         FROM waiting w
-        LEFT JOIN handled h ON h.queue = w.queue
         -- The jobs of a queue without a worker wait for any.
         CROSS JOIN LATERAL (
-            SELECT h.takes_all OR w.kind = ANY (h.kinds) AS is_handled,
+            SELECT CASE WHEN w.queue IN (SELECT h.queue FROM handled h) THEN
+                       w.queue IN (SELECT h.queue FROM handled h WHERE h.kind IS NULL)
+                       OR (w.queue, w.kind) IN (SELECT h.queue, h.kind FROM handled h WHERE h.kind IS NOT NULL)
+                   END AS is_handled,
                    (w.queue, w.group_key) IN (SELECT g.queue, g.group_key FROM full_groups g) AS has_no_turn
             OFFSET 0 -- Once per kind and group, and not per FILTER.
         ) f
