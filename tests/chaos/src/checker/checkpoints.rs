@@ -47,11 +47,17 @@ pub(super) fn check(
             before = *value;
         }
         let has_failed = own().any(|event| event.phase == Phase::Retry && event.at <= span.to);
-        let last = writes().next_back().and_then(|event| event.checkpoint);
         let is_charged = matches!(span.end, LeaseEnd::Charged { .. });
-        if has_failed && is_charged && last.is_some() && before.max(claimed) != last {
+        let Some(last) = writes().next_back().filter(|_| has_failed && is_charged) else {
+            continue;
+        };
+        let (written_at, last) = (last.at, last.checkpoint);
+        if last.is_some() && before.max(claimed) != last {
+            // A failover may have lost what a renewal had stored.
+            let mut lossy = records.terms.lossy.iter();
+            let lost = lossy.find(|it| written_at <= *it.end() && *it.start() <= span.to);
             let text = format!("it failed with checkpoint {last:?}, but {before:?} was stored");
-            broken(span.to, text);
+            broken(lost.map_or(span.to, |it| *it.start()), text);
         }
     }
 }
