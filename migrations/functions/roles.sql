@@ -3,8 +3,8 @@
 -- Grants a role what professions need: enqueuer, worker, capturer, operator, reader and exporter, of which SECURITY.md
 -- says what they can do; and app, an ordinary service, which is all of these but operator and reader, and has settings.
 -- Create the role first: CREATE ROLE shop LOGIN PASSWORD '...'. Only a superuser can grant `pg_monitor`, which an
--- exporter needs to see the transactions of other roles. Grant again after a migration, because a newer version may need
--- more. REVOKE and DROP OWNED BY undo it. Returns what remains to be done; empty: nothing.
+-- exporter needs to see the transactions of other roles. A migration grants what a newer version needs to each role that
+-- still has its column of `professions`. DROP OWNED BY undoes it. Returns what remains to be done; empty: nothing.
 CREATE OR REPLACE FUNCTION redrive.grant_role(role text, VARIADIC professions text[]) RETURNS text
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -23,7 +23,7 @@ DECLARE
         FROM pg_proc p
         WHERE p.pronamespace = 'redrive'::regnamespace AND p.prokind = 'f' AND NOT p.prosecdef
             AND p.proname::text <> ALL (acts || 'grant_role'::text)
-            AND has_function_privilege(p.oid, 'EXECUTE WITH GRANT OPTION'));
+            AND pg_has_role(p.proowner, 'USAGE'));
     -- Names are of the schema. Only these columns: a role that writes the others could change how often a job is attempted.
     enqueuer CONSTANT text[] := ARRAY[
         'USAGE ON SEQUENCE job_id',
@@ -116,6 +116,12 @@ BEGIN
         RAISE EXCEPTION 'redrive: % may grant nothing; the owner of the schema grants roles', current_user
             USING ERRCODE = 'insufficient_privilege';
     END IF;
+    -- One at a time, and not while a worker truncates a table: both write the same rows of the catalog.
+    LOCK TABLE redrive.migrations IN SHARE ROW EXCLUSIVE MODE;
+    EXECUTE (
+        SELECT 'LOCK TABLE ' || string_agg(c.oid::regclass::text, ', ') || ' IN ACCESS SHARE MODE'
+        FROM pg_class c
+        WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind IN ('r', 'p') AND pg_has_role(c.relowner, 'USAGE'));
     FOREACH profession IN ARRAY professions LOOP
         granted := CASE profession
             WHEN 'app' THEN enqueuer || letters || worker || capturer || settings || exporter
@@ -133,7 +139,7 @@ BEGIN
         END IF;
         EXECUTE format('GRANT USAGE ON SCHEMA redrive TO %I', grant_role.role);
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', shared, grant_role.role);
-        FOREACH each_grant IN ARRAY granted || 'SELECT ON migrations'::text LOOP
+        FOREACH each_grant IN ARRAY granted || ARRAY['SELECT ON migrations', format('SELECT (%s) ON professions', profession)] LOOP
             EXECUTE format('GRANT %s TO %I', regexp_replace(each_grant, '\w+(?=,|$)(?!.*\sON\s)', 'redrive.\&', 'g'),
                            grant_role.role);
         END LOOP;

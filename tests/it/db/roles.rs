@@ -37,7 +37,7 @@ impl Profession {
 /// A database with each role. Its schema belongs to a role that is no superuser, and no session has a search path.
 struct Cast {
     roles: [Role; 8],
-    _schema_owner: Role,
+    schema_owner: Role,
     owner: Client,
     test: TestDatabase,
 }
@@ -60,7 +60,7 @@ impl Cast {
         });
         Cast {
             roles,
-            _schema_owner: schema_owner,
+            schema_owner,
             owner,
             test,
         }
@@ -206,6 +206,36 @@ fn who_may_grant_nothing_is_told_so() {
     test.sql(&may);
     let grant = "SELECT redrive.grant_role('postgres', 'reader')";
     role.client().refuses(grant, &[], "42501");
+}
+
+/// A newer version may need more. Who was revoked gets nothing back.
+#[test]
+fn a_migration_grants_what_roles_lack_of_their_professions() {
+    let mut cast = Cast::new();
+    let (enqueuer, reader) = (cast.name(Enqueuer), cast.name(Reader));
+    cast.owner.sql(&format!(
+        "REVOKE SELECT ON redrive.ring FROM {enqueuer}; REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM {enqueuer};
+         DROP OWNED BY {reader}; UPDATE redrive.migrations SET checksum = 'other' WHERE name = 'functions/leases'"
+    ));
+    cast.schema_owner.open().migrate().expect("migrate");
+    let queue = Queue::new(&cast.open(Enqueuer), "orders").unwrap();
+    put(&queue, new_order(1).unique("one"));
+    let usage = "SELECT has_schema_privilege($1, 'redrive', 'USAGE')";
+    assert!(!cast.owner.ask::<bool>(usage, &[&reader]));
+}
+
+/// Both write rows of the catalog, of which PostgreSQL refuses a concurrent update.
+#[test]
+fn a_table_is_not_truncated_during_a_grant() {
+    let (test, mut worker) = TestDatabase::with_client();
+    let role = test.role("clerk");
+    let mut owner = test.client();
+    let truncates = "SELECT redrive.truncate_drained('redrive.jobs_5')";
+    owner.sql("BEGIN");
+    owner.change("SELECT redrive.grant_role($1, 'worker')", &[&role.name()]);
+    assert!(!worker.ask::<bool>(truncates, &[]));
+    owner.sql("COMMIT");
+    assert!(worker.ask::<bool>(truncates, &[]));
 }
 
 #[test]

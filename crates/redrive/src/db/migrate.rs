@@ -137,6 +137,7 @@ files! {
     "views/held_groups";
     "views/letters";
     "views/live_jobs";
+    "views/professions";
     "views/queues";
     "views/runs";
     "functions/job_filter";
@@ -230,7 +231,7 @@ $$";
 /// relation without any is left as it is, because a REVOKE writes its entry of `pg_class`, as a worker that truncates
 /// it does. The search path of the caller would say what the names in a function mean, unless its body is parsed already.
 /// No function compiles its statements, and one without sequential scans has no bitmap scans either; see the settings of
-/// a worker.
+/// a worker. A role with a profession gets what is new.
 const SEAL: &str = "\
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;
 DO $$
@@ -255,6 +256,12 @@ BEGIN
     LOOP
         EXECUTE command;
     END LOOP;
+    PERFORM redrive.grant_role(r.rolname, VARIADIC array_agg(t.attname::text))
+    FROM pg_attribute t
+    CROSS JOIN LATERAL aclexplode(t.attacl) a
+    JOIN pg_roles r ON r.oid = a.grantee
+    WHERE t.attrelid = 'redrive.professions'::regclass
+    GROUP BY r.rolname;
 END
 $$";
 
