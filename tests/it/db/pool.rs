@@ -12,7 +12,7 @@ type Users = Pool<PostgresConnectionManager<NoTls>>;
 
 fn pool(test: &TestDatabase, customizer: Box<dyn CustomizeConnection<Client, Error>>) -> Users {
     let config = Config::from_str(test.url()).unwrap();
-    let builder = Pool::builder().max_size(5);
+    let builder = Pool::builder().max_size(6);
     let builder = builder.connection_customizer(customizer);
     let manager = PostgresConnectionManager::new(config, NoTls);
     builder.build(manager).unwrap()
@@ -59,7 +59,7 @@ fn pooled_connections_have_their_original_settings_after_a_worker() {
         queue.enqueue_many(&Order::up_to(20)).unwrap();
         finish(&queue, willing(&queue));
         // All connections at once, so that those of the worker are among them.
-        let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
+        let mut connections: Vec<_> = (0..6).map(|_| users.get().unwrap()).collect();
         for connection in &mut connections {
             for (setting, value) in settings {
                 let found: String = connection.ask("SELECT current_setting($1)", &[&setting]);
@@ -80,7 +80,7 @@ fn a_pool_gets_no_connection_back_in_a_failed_transaction() {
     let mut orders = Some(vec![new_order(1)]);
     let enqueued = queue(&users).enqueue_chunks(|| Ok::<_, redrive::Error>(orders.take()));
     enqueued.expect_err("a read-only transaction");
-    let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
+    let mut connections: Vec<_> = (0..6).map(|_| users.get().unwrap()).collect();
     for connection in &mut connections {
         connection.sql("SELECT 1");
     }
@@ -99,9 +99,33 @@ fn a_connection_whose_statements_were_deallocated_prepares_them_again() {
             _ => Ok(()),
         });
         assert_eq!(in_state(&queue, LetterState::Open), 0);
-        let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
+        let mut connections: Vec<_> = (0..6).map(|_| users.get().unwrap()).collect();
         for connection in &mut connections {
             connection.sql("DISCARD ALL");
         }
     }
+}
+
+#[test]
+fn a_job_that_waits_for_a_connection_does_not_start_once_its_queue_is_paused() {
+    let (test, other) = TestDatabase::with_orders();
+    let users = pool(&test, Box::new(NopConnectionCustomizer));
+    let handler = |_: &Job<Order>, _: &mut Transaction<'_>| Ok(());
+    let worker = worker(&queue(&users)).slots(1).handle(handler).started();
+    told(&test, &worker);
+    let mut taken = Vec::new();
+    wait_until("a pool without connections", SOON, || {
+        taken.extend(users.try_get());
+        !taken.is_empty() && users.state().idle_connections == 0
+    });
+    other.enqueue(&Order { number: 1 }).unwrap();
+    let held = || stats(other.database(), "orders").map(|stats| (stats.ready, stats.leased));
+    wait_until("the job to be claimed", SOON, || held() == Some((0, 1)));
+    other.pause(PauseEnd::Resumed, &maria()).unwrap();
+    told(&test, &worker);
+    drop(taken);
+    wait_until("the job to be returned", SOON, || held() == Some((1, 0)));
+    assert_eq!(test.untouched(), 1);
+    assert!(other.resume(&maria()).unwrap());
+    assert_eq!(finish(&other, worker).stats.done, 1);
 }

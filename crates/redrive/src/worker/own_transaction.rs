@@ -37,18 +37,21 @@ use crate::worker::slot_state::Run;
 pub(crate) enum AttemptResult {
     /// The ends of the jobs must be judged and settled.
     Judge(Vec<JobEnd>),
+    /// The job may no longer start, so its handler did not run.
+    Unstarted,
     /// The handler's transaction settled the job.
     Settled,
     /// The handler's transaction found the lease lost and did nothing.
     Lost,
 }
 
-/// Runs the handler of a job in a transaction, and settles the job there.
+/// Runs the handler of a job in a transaction, and settles the job there, if the job `may_start` once that has begun.
 pub(crate) fn attempt(
     handler: &RunInTransaction,
     claimed: ClaimedJob,
     run: &Run,
     db: &Database,
+    may_start: impl Fn(&ClaimedJob) -> bool,
 ) -> AttemptResult {
     let signal = Arc::clone(&run.first.signal);
     let mut attempt = OwnAttempt {
@@ -62,7 +65,10 @@ pub(crate) fn attempt(
         // The server ends the transaction at the deadline of the job. If the server is silent, the connection does.
         let until = run.started + run.deadline + db.call_timeout();
         session.set_deadline(Some(until));
-        Ok(attempt.run(session, |transaction| handler(claimed, signal, transaction)))
+        Ok(attempt.run(session, |transaction| {
+            let may_start = may_start(&claimed);
+            may_start.then(|| handler(claimed, signal, transaction))
+        }))
     });
     let ended = ended.flatten();
     // It returns to the pool before another one is asked for.
@@ -87,8 +93,8 @@ impl OwnAttempt<'_> {
     fn run(
         &mut self,
         session: &mut Session,
-        handler: impl FnOnce(&mut Transaction<'_>) -> JobEnd,
-    ) -> Result<(), Outcome> {
+        handler: impl FnOnce(&mut Transaction<'_>) -> Option<JobEnd>,
+    ) -> Result<AttemptResult, Outcome> {
         let (started, running) = (Instant::now(), &self.run.first);
         let id = running.meta.id;
         let could_not_begin = |why: &str| {
@@ -124,7 +130,10 @@ impl OwnAttempt<'_> {
             return Err(could_not_begin("it came too late"));
         }
 
-        let follow_ups = handler(&mut transaction)?;
+        let Some(end) = handler(&mut transaction) else {
+            return Ok(AttemptResult::Unstarted);
+        };
+        let follow_ups = end?;
 
         let now = Instant::now();
         let ran = now.saturating_duration_since(started);
@@ -132,15 +141,21 @@ impl OwnAttempt<'_> {
         let mut done = Settlement::done(lease, &running.meta, ran, keep, now);
         done.follow_ups = follow_ups;
         let Some(xid) = settle_in_own(&mut transaction, &done, began)? else {
-            return Ok(());
+            return Ok(AttemptResult::Lost);
         };
         self.xid = Some(xid);
         let committed = transaction.commit();
-        committed.map_err(|refused| not_committed(id, refused).into())
+        committed.map_err(|refused| not_committed(id, refused))?;
+        Ok(AttemptResult::Settled)
     }
 
     /// Ends an attempt. If its session has ended, only an outage of the database is not charged.
-    fn end(self, db: &Database, lives: bool, ended: Result<(), Outcome>) -> AttemptResult {
+    fn end(
+        self,
+        db: &Database,
+        lives: bool,
+        ended: Result<AttemptResult, Outcome>,
+    ) -> AttemptResult {
         let mut ended = ended;
         if let Some(server_started) = self.server_started.filter(|_| !lives) {
             let doing = "ask for the transaction of a handler";
@@ -157,8 +172,7 @@ impl OwnAttempt<'_> {
             }
         }
         match ended {
-            Ok(()) if self.xid.is_some() => AttemptResult::Settled,
-            Ok(()) => AttemptResult::Lost,
+            Ok(result) => result,
             Err(mut outcome) => {
                 if self.server_started.is_none() && outcome.is_interrupted() {
                     outcome.by = FailedBy::NotBegun;

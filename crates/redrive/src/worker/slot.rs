@@ -173,7 +173,13 @@ fn run(
             AttemptResult::Judge(call(&mut jobs.zip(signals)))
         }
         Call::InTransaction(call) => {
-            own_transaction::attempt(&**call, first, &run, state.config.queue.database())
+            let db = state.config.queue.database();
+            // It may have waited for its connection.
+            let may_start = |job: &ClaimedJob| {
+                let now = Instant::now();
+                may_start(state, job, now) && job.meta.expired(now).is_none()
+            };
+            own_transaction::attempt(&**call, first, &run, db, may_start)
         }
     };
     if !run.take(TakenBy::Slot) {
@@ -203,6 +209,7 @@ fn run(
             state.counts.done.fetch_add(1, Ordering::Relaxed);
             end_lease(context, &run, AttemptEnd::Done, now);
         }
+        AttemptResult::Unstarted => leave(context, slot_state, &run),
         AttemptResult::Lost => {
             state.counts.lost.fetch_add(1, Ordering::Relaxed);
             end_lease(context, &run, AttemptEnd::Unrun, now);
@@ -221,14 +228,10 @@ fn startable<'a>(
     claimed: &ClaimedJob,
     now: Instant,
 ) -> Result<&'a Handler, Option<Duration>> {
-    let (state, kind) = (&context.state, &claimed.meta.kind);
-    let is_late = claimed.start_by.is_some_and(|by| now >= by);
-    // Start nothing if the leases may be lost, a breaker is open, the queue is paused, or the token of the
-    // job is lost.
-    let is_stopped =
-        is_late || state.breakers.stops(claimed.lease, kind, now) || !state.trust.holds(now);
+    let state = &context.state;
     // A claim takes only kinds with a handler.
-    let handler = state.handlers.of(kind).filter(|_| !is_stopped);
+    let handler = state.handlers.of(&claimed.meta.kind);
+    let handler = handler.filter(|_| may_start(state, claimed, now));
     let limit = claimed.meta.expired(now);
     if let (Some(handler), None) = (handler, limit) {
         return Ok(handler);
@@ -242,6 +245,14 @@ fn startable<'a>(
     }
     return_unstarted(context, std::slice::from_ref(claimed));
     Err(None)
+}
+
+/// Whether nothing keeps a claimed job from starting: the leases may be lost, a breaker is open, the queue is paused, or the
+/// token of the job is lost.
+fn may_start(state: &State, claimed: &ClaimedJob, now: Instant) -> bool {
+    let is_late = claimed.start_by.is_some_and(|by| now >= by);
+    let kind = &claimed.meta.kind;
+    !is_late && !state.breakers.stops(claimed.lease, kind, now) && state.trust.holds(now)
 }
 
 /// Describes the run of a job for the other threads.
@@ -269,17 +280,22 @@ fn run_of(
 /// The slot asks for that after it has shown its jobs, and a stop looks at the jobs that are shown after it has begun. So the
 /// stop sees each job whose handler runs.
 fn leave_shown(context: &SlotContext, slot_state: &SlotState, run: &Run) -> bool {
-    return_followers(context, &slot_state.take_followers());
     let is_mine = run.take(TakenBy::Slot);
     if is_mine {
-        let jobs = run.jobs().map(|running| (running.lease, &running.meta));
-        return_unrun(context, jobs);
+        leave(context, slot_state, run);
     }
     *lock(&slot_state.running) = None;
-    if is_mine {
-        context.state.count_finished(None);
-    }
     is_mine
+}
+
+/// Returns the jobs of a run whose handler did not start.
+fn leave(context: &SlotContext, slot_state: &SlotState, run: &Run) {
+    return_followers(context, &slot_state.take_followers());
+    return_unrun(
+        context,
+        run.jobs().map(|running| (running.lease, &running.meta)),
+    );
+    context.state.count_finished(None);
 }
 
 /// Records the end of a handler whose job another thread has taken. Only its transaction may still have settled
@@ -291,7 +307,7 @@ fn note_late(state: &State, run: &Run, attempted: &AttemptResult) {
             state.counts.done.fetch_add(1, Ordering::Relaxed);
             log::info!("{state} job={job}: finished in its transaction while the worker stopped");
         }
-        AttemptResult::Judge(..) | AttemptResult::Lost => {
+        AttemptResult::Judge(..) | AttemptResult::Unstarted | AttemptResult::Lost => {
             let end = match run.is_overdue() {
                 true => "its deadline",
                 false => "the stop of its worker",
