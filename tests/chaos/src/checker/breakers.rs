@@ -19,15 +19,11 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     jobs.sort_by_key(|job| job.job);
     let claims = jobs.into_iter().flat_map(|job| run.leases_of(job));
     let claims: Vec<Leased<'_>> = claims.collect();
-    for rows in run
-        .records
-        .breakers
-        .chunk_by(|one, other| one.name == other.name)
-    {
+    for rows in breakers_of(run) {
         let mut before = None;
-        // The row that granted the present probe.
+        // The rows from the one that granted the present probe.
         let mut grant = None;
-        for row in rows {
+        for (place, row) in rows.iter().enumerate() {
             let is_right = match row.process.starts_with("worker") {
                 true => is_by_worker(before, grant, row, &claims),
                 false => is_asked_for(row, run),
@@ -37,12 +33,18 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
                 findings.add(Rule::Breaker, None, row.at, text);
             }
             if is_grant(before, row) {
-                grant = Some(row);
+                grant = Some(&rows[place..]);
             }
             before = Some(row);
         }
         check_starts(rows, &claims, run, findings);
     }
+}
+
+/// Returns the rows of each breaker.
+fn breakers_of<'a>(run: &'a Run<'_>) -> impl Iterator<Item = &'a [BreakerRow]> {
+    let rows = &run.records.breakers;
+    rows.chunk_by(|one, other| one.name == other.name)
 }
 
 /// Whether a breaker holds back the job of a claim.
@@ -70,7 +72,7 @@ fn is_asked_for(row: &BreakerRow, run: &Run<'_>) -> bool {
 /// Whether a worker had a reason for the change that it made.
 fn is_by_worker(
     before: Option<&BreakerRow>,
-    grant: Option<&BreakerRow>,
+    grant: Option<&[BreakerRow]>,
     row: &BreakerRow,
     claims: &[Leased<'_>],
 ) -> bool {
@@ -84,25 +86,38 @@ fn is_by_worker(
         // It adds the outages of jobs that ran already.
         ("open", "open") | ("half_open", "half_open") => true,
         ("half_open", is) => grant.is_some_and(|grant| {
-            let is_own = grant.process == row.process;
+            let is_own = grant[0].process == row.process;
             is_own && (is == "open" || !met_outage(grant, row, claims))
         }),
         _ => false,
     }
 }
 
-/// Whether a worker took the right to probe the job of a claim, between the claim and the start of the job.
-fn is_probe(grant: &BreakerRow, claim: &Leased<'_>) -> bool {
+/// Whether a worker took the right to probe the job of a claim, between the claim and the start of the job. The first
+/// row is that of the grant.
+fn is_probe(rows: &[BreakerRow], claim: &Leased<'_>) -> bool {
+    let grant = &rows[0];
+    // Other jobs of the worker may wait until the breaker is closed, for a connection perhaps.
+    let has_closed = |begin| {
+        let mut before = rows.iter().take_while(|row| row.committed < begin);
+        before.any(|row| *row.state == *"closed")
+    };
     let begin = claim.attempt.map(|attempt| attempt.begin.at);
     *grant.state == *"half_open"
         && grant.process == claim.span.process
         && (claim.span.committed..=claim.span.to).contains(&grant.committed)
-        && begin.is_none_or(|begin| grant.at <= begin)
+        && begin.is_none_or(|begin| grant.at <= begin && !has_closed(begin))
         && concerns(grant, claim)
 }
 
+/// Returns the row of the grant, if the job of a claim was a probe of this breaker.
+fn grant_of<'a>(rows: &'a [BreakerRow], claim: &Leased<'_>) -> Option<&'a BreakerRow> {
+    let place = (0..rows.len()).find(|&place| is_probe(&rows[place..], claim))?;
+    Some(&rows[place])
+}
+
 /// Whether the handler of a probe met an outage. That of another dependency shows that this one works.
-fn met_outage(grant: &BreakerRow, row: &BreakerRow, claims: &[Leased<'_>]) -> bool {
+fn met_outage(grant: &[BreakerRow], row: &BreakerRow, claims: &[Leased<'_>]) -> bool {
     let probe = claims.iter().find(|claim| is_probe(grant, claim));
     let end = probe.and_then(|claim| claim.attempt?.end);
     end.is_some_and(|end| {
@@ -130,11 +145,11 @@ fn check_starts(
             continue;
         };
         // A job that several breakers hold back is the probe of one if no other job is left for that.
-        let mut others = run.records.breakers.iter();
-        if others.any(|row| row.name != rows[0].name && is_probe(row, claim)) {
+        let mut others = breakers_of(run).filter(|others| others[0].name != rows[0].name);
+        if others.any(|rows| grant_of(rows, claim).is_some()) {
             continue;
         }
-        if let Some(row) = rows.iter().find(|row| is_probe(row, claim)) {
+        if let Some(row) = grant_of(rows, claim) {
             if let Some(first) = probes.insert(row.probes, job) {
                 let text = format!("probe {} started job {first} already", row.probes);
                 findings.add(Rule::Breaker, job, from, text);
