@@ -142,7 +142,8 @@ impl WatchRun {
         let db = cx.database()?;
         match db.dlq().runs().get(self.id)? {
             Some(run) => {
-                let patience = Some(self.wait.patience(run.delay));
+                let patience = self.wait.patience(run.delay);
+                let patience = (!cx.global.no_wait).then_some(patience);
                 follow(self.id, None, patience, cx)
             }
             None => no_run(self.id, cx),

@@ -67,12 +67,10 @@ impl SetPolicy {
         let db = cx.database()?;
         let letters = db.dlq().count(&waiting)?;
         let ticks = letters.div_ceil(u64::from(self.batch));
-        if !cx.global.json {
-            let (waiting, ticks) = (counted(letters, "letter"), counted(ticks, "tick"));
-            writeln!(cx.out, "{waiting} to redrive now, in {ticks}.\n")?;
-        }
+        let (waiting, in_ticks) = (counted(letters, "letter"), counted(ticks, "tick"));
+        let head = format!("{waiting} to redrive now, in {in_ticks}.\n\n");
         let line = json!({ "letters": letters, "ticks": ticks });
-        self.action.set(&schedule, &self.rhythm, line, cx)
+        self.action.set(&schedule, &self.rhythm, (&head, line), cx)
     }
 
     /// The letters of the policy: those that meet the conditions, or all with --all.

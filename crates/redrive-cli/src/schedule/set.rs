@@ -109,22 +109,17 @@ impl RhythmArgs {
 }
 
 impl SetArgs {
-    /// Prints the next ticks and sets the schedule, unless this is a dry run. Adds the result to a line of JSON.
+    /// Sets the schedule, unless this is a dry run, and prints `head`, the next ticks and the result, which it adds to a line
+    /// of JSON.
     pub(super) fn set(
         &self,
         schedule: &Schedule,
         rhythm: &RhythmArgs,
-        mut line: Value,
+        (head, mut line): (&str, Value),
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let db = cx.database()?;
         let ticks = db.schedules().preview(schedule, PREVIEW)?;
-        if !cx.global.json {
-            writeln!(cx.out, "The next ticks:")?;
-            for tick in &ticks {
-                writeln!(cx.out, "  {}", zoned(*tick, rhythm.zone.as_deref()))?;
-            }
-        }
         let result = match self.dry_run {
             true => None,
             false => {
@@ -132,6 +127,12 @@ impl SetArgs {
                 Some(db.schedules().set(schedule, &operator)?.as_str())
             }
         };
+        if !cx.global.json {
+            writeln!(cx.out, "{head}The next ticks:")?;
+            for tick in &ticks {
+                writeln!(cx.out, "  {}", zoned(*tick, rhythm.zone.as_deref()))?;
+            }
+        }
         let ticks: Vec<String> = ticks.into_iter().map(rfc3339).collect();
         line["id"] = schedule.name().into();
         line["dry_run"] = self.dry_run.into();
@@ -154,6 +155,7 @@ impl SetSchedule {
             .job(&*self.queue, self.job.with_options(job))
             .missed(self.missed)
             .overlap(self.overlap);
-        self.action.set(&schedule, &self.rhythm, json!({}), cx)
+        self.action
+            .set(&schedule, &self.rhythm, ("", json!({})), cx)
     }
 }

@@ -86,9 +86,14 @@ impl ScriptArgs {
             }
         }
         for (path, text) in &missing {
-            File::create_new(path)
-                .and_then(|mut file| file.write_all(text.as_bytes()))
-                .map_err(|error| failed("write", path, error))?;
+            let written = File::create_new(path).and_then(|mut file| {
+                let written = file.write_all(text.as_bytes());
+                // Half a script must not stay.
+                written.inspect_err(|_| _ = fs::remove_file(path))
+            });
+            written.map_err(|error| failed("write", path, error))?;
+        }
+        for (path, _) in &missing {
             let path = path.display().to_string();
             cx.print(&json!({ "wrote": path }), format!("wrote {path}"))?;
         }

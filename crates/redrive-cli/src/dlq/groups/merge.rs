@@ -65,12 +65,22 @@ impl MergeGroups {
             return cx.propose(&[self.confirm.to_act()]);
         }
         let operator = self.confirm.reason.operator();
-        let mut ending = Ending::Done;
+        let (mut merged, mut ending) = (Vec::new(), Ok(Ending::Done));
+        // All of them before the first line, which nobody may read.
         for &id in groups {
-            let done = db.dlq().groups().merge(id, into, &operator)?;
-            let what = format!("group {id} is merged into group {into}");
-            ending = ending.and(report("merge", &done, &what, cx)?);
+            match db.dlq().groups().merge(id, into, &operator) {
+                Ok(done) => merged.push((id, done)),
+                Err(error) => {
+                    ending = Err(error.into());
+                    break;
+                }
+            }
         }
-        Ok(ending)
+        for (id, done) in merged {
+            let what = format!("group {id} is merged into group {into}");
+            let reported = report("merge", &done, &what, cx)?;
+            ending = ending.map(|ending| ending.and(reported));
+        }
+        ending
     }
 }
