@@ -1,11 +1,12 @@
 -- Purpose: Lists, counts and locks of letters by filter.
 
--- Lists letters, newest death first. `after` is the last id of the previous page; without that letter, there is no next
+-- Lists letters, newest death first, or oldest death first. `after` is the last id of the previous page; without that letter, there is no next
 -- page. Redriving letters have a separate index and are read beside the others. `archived` lists those of the archive
 -- instead, in the order of their ids.
 -- Index: dead_letters_for_list, the primary key, or an index that fits the filter.
 CREATE OR REPLACE FUNCTION redrive.list_letters(
-    filter jsonb, after bigint DEFAULT NULL, max_letters bigint DEFAULT 50, archived boolean DEFAULT false
+    filter jsonb, after bigint DEFAULT NULL, max_letters bigint DEFAULT 50, archived boolean DEFAULT false,
+    oldest boolean DEFAULT false
 ) RETURNS SETOF redrive.stored_letters
     LANGUAGE plpgsql STABLE
     -- Read the page in index order, regardless of the planner's estimates.
@@ -13,12 +14,13 @@ CREATE OR REPLACE FUNCTION redrive.list_letters(
 AS $$
 DECLARE
     conditions CONSTANT text := redrive.filter_letters(filter);
-    in_order   CONSTANT text := ' ORDER BY l.died_at DESC, l.id DESC LIMIT $3';
+    way        CONSTANT text := CASE WHEN oldest THEN 'ASC' ELSE 'DESC' END;
+    in_order   CONSTANT text := format(' ORDER BY l.died_at %1$s, l.id %1$s LIMIT $3', way);
     states     CONSTANT text[] := redrive.filter_values(filter -> 'state');
     page       CONSTANT text := (
         SELECT string_agg(
             '(SELECT l.id, l.died_at FROM redrive.dead_letters l WHERE l.state ' || s.comparison || ' ''redriving'' AND ('
-            '$2 IS NULL OR (l.died_at, l.id) < (SELECT b.died_at, b.id FROM redrive.dead_letters b WHERE b.id = $2)) AND '
+            '$2 IS NULL OR (l.died_at, l.id) ' || CASE WHEN oldest THEN '>' ELSE '<' END || ' (SELECT b.died_at, b.id FROM redrive.dead_letters b WHERE b.id = $2)) AND '
             || conditions || in_order || ')', ' UNION ALL ')
         FROM (VALUES ('<>'), ('=')) AS s (comparison)
         -- The planner would read all of them to find none in the states of the filter.
@@ -37,7 +39,7 @@ BEGIN
     END IF;
     RETURN QUERY EXECUTE
         'SELECT d.* FROM (SELECT l.* FROM (' || page || ') l' || in_order || ') page'
-        ' JOIN redrive.letters d ON d.id = page.id ORDER BY page.died_at DESC, page.id DESC'
+        || format(' JOIN redrive.letters d ON d.id = page.id ORDER BY page.died_at %1$s, page.id %1$s', way)
         USING filter, after, max_letters;
 END
 $$;

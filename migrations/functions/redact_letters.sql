@@ -70,9 +70,10 @@ BEGIN
 END
 $$;
 
--- Applies the redaction rules to the texts of failure groups, which are those of some letter.
+-- Applies the redaction rules to the texts of failure groups, which are those of some letter, if the filter names no other
+-- queue.
 -- Locks: the task of folding, because folding updates several groups, too; then the groups and details that it changes.
-CREATE OR REPLACE FUNCTION redrive.redact_groups() RETURNS void
+CREATE OR REPLACE FUNCTION redrive.redact_groups(filter jsonb DEFAULT '{}') RETURNS void
     LANGUAGE sql VOLATILE
 AS $$
     SELECT FROM redrive.exclusive_tasks t WHERE t.task = 'fold_letters' FOR UPDATE;
@@ -82,11 +83,13 @@ AS $$
         CROSS JOIN LATERAL jsonb_populate_record(
             NULL::redrive.dead_letters, jsonb_build_object('queue', o.queue, 'kind', o.kind)) letter
     )
-    UPDATE redrive.groups g SET title = r.title FROM redacted r WHERE g.id = r.id AND r.title <> g.title;
+    UPDATE redrive.groups g SET title = r.title
+    FROM redacted r
+    WHERE g.id = r.id AND r.title <> g.title AND g.queue = coalesce($1 ->> 'queue', g.queue);
     WITH redacted AS (
         SELECT d.id, redrive.redacted_text(letter, d.detail) AS detail
         FROM redrive.details d
-        JOIN redrive.groups g ON g.id = d.group_id
+        JOIN redrive.groups g ON g.id = d.group_id AND g.queue = coalesce($1 ->> 'queue', g.queue)
         CROSS JOIN LATERAL jsonb_populate_record(
             NULL::redrive.dead_letters, jsonb_build_object('queue', g.queue, 'kind', g.kind)) letter
     )

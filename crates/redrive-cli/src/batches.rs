@@ -177,6 +177,10 @@ impl Batches {
 }
 
 impl<T> Ended<T> {
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
+    }
+
     /// Says so if a signal stopped the change. Otherwise it ends as given.
     pub(crate) fn or_stopped(&self, ending: Ending, cx: &mut Context<'_>) -> Result<Ending> {
         match &self.stopped {

@@ -91,6 +91,7 @@ impl Found {
             .map_or(&[][..], |edited| edited.refused.as_slice());
         let invalid: u64 = refused.iter().map(|error| error.letters).sum();
         let (noun, names) = (batches.noun, format!("{}s", batches.noun));
+        let mut report = Vec::new();
         if cx.global.json {
             let mut skipped = left_out_json(&names, &self.left_out);
             skipped.extend(not_done.json(&names));
@@ -100,7 +101,7 @@ impl Found {
                 line["invalid"] = invalid.into();
                 line["errors"] = refused.iter().map(|of| error_json(noun, of)).collect();
             }
-            json_line(cx.out, &line)?;
+            json_line(&mut report, &line)?;
         } else if self.matching > 0 || !not_done.0.is_empty() {
             let mut text = match lines.is_empty() {
                 true => batches.text(done),
@@ -111,10 +112,15 @@ impl Found {
                     text.extend([", ", &*grouped(count), " ", name]);
                 }
             }
-            writeln!(cx.out, "{text}")?;
-            write_left_out(noun, &self.left_out, cx)?;
-            print_errors(noun, refused, cx.out)?;
+            writeln!(report, "{text}")?;
+            write_left_out(noun, &self.left_out, &mut report)?;
+            print_errors(noun, refused, &mut report)?;
         }
+        let written = cx.out.write_all(&report).and_then(|()| cx.out.flush());
+        if written.is_err() && done > 0 {
+            cx.say(batches.stopped(ended.so_far, self.affected));
+        }
+        written?;
         not_done.say(noun, batches.participle, cx);
         let is_all = not_done.0.is_empty() && invalid == 0;
         let ending = ended.or_stopped(Ending::of(is_all), cx)?;
@@ -167,7 +173,7 @@ impl Found {
             batches.participle,
             self.note
         )?;
-        write_left_out(batches.noun, &self.left_out, cx)?;
+        write_left_out(batches.noun, &self.left_out, cx.out)?;
         cx.out.write_all(&self.details)?;
         if self.affected == 0 {
             let participle = batches.participle;

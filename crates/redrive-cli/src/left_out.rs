@@ -1,8 +1,9 @@
 //! Matching letters or jobs that a command leaves out, by reason, and the option that includes them.
 
+use std::io::Write;
+
 use serde_json::{Value, json};
 
-use crate::context::Context;
 use crate::error::Result;
 use crate::terminal::counted;
 
@@ -30,14 +31,14 @@ impl LeftOut {
 }
 
 /// Prints one line per reason, and an empty one after them.
-pub(crate) fn write_left_out(noun: &str, lines: &[LeftOut], cx: &mut Context<'_>) -> Result<()> {
+pub(crate) fn write_left_out(noun: &str, lines: &[LeftOut], out: &mut dyn Write) -> Result<()> {
     for line in lines {
         let include = line.include.as_ref().map(|include| format!("; {include}"));
         let (count, include) = (counted(line.count, noun), include.unwrap_or_default());
-        writeln!(cx.out, "  {count} left out: {}{include}", line.because)?;
+        writeln!(out, "  {count} left out: {}{include}", line.because)?;
     }
     if !lines.is_empty() {
-        writeln!(cx.out)?;
+        writeln!(out)?;
     }
     Ok(())
 }

@@ -45,6 +45,7 @@ dlq redrive orders --rate 5 --unthrottled =>
 dlq redrive 1 --canary 5 =>
 dlq redrive 1 --max-wait 5m => cannot be used with ids
 dlq redrive orders --detach --max-wait 5m => cannot be used with
+dlq redrive orders --no-wait --max-wait 5m => cannot be used with
 dlq runs resume 1 --detach --max-wait 5m => cannot be used with
 dlq redrive orders --to ' ' --yes =>
 dlq redrive orders --to ' ' =>

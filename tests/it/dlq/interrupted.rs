@@ -1,5 +1,6 @@
 //! A bulk command that is interrupted between two batches prints what was done and how to undo it.
 
+use std::fs::File;
 use std::io;
 use std::io::Write as _;
 
@@ -76,6 +77,39 @@ fn an_interrupted_discard_and_an_interrupted_reopening_can_be_undone() {
     undo(&output, "500 of 1,200 letters discarded", "reopen");
     lacks(output.err, "not discarded");
     assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 500);
+}
+
+#[test]
+fn an_interrupted_split_says_how_far_it_came_and_goes_on_later() {
+    let (test, mut client) = TestDatabase::with_client();
+    bury(&test, 1200);
+    hold_at(&mut client, 700);
+    let group: i64 = client.ask("SELECT DISTINCT group_id FROM redrive.dead_letters", &[]);
+    let split = format!("dlq groups split {group} --error . --yes");
+    let output = interrupted(&test, UPDATE, "INT", &split);
+    has(
+        output.err,
+        "stopped: 1,000 of 1,200 letters moved; repeat the command",
+    );
+    test.run(split).shows("200 letters moved");
+}
+
+/// A full disk must not hide that letters changed.
+#[test]
+fn a_report_that_cannot_be_written_is_told_on_stderr() {
+    let test = TestDatabase::migrated();
+    bury(&test, 1);
+    let line = "dlq discard orders --reason test --yes";
+    let full = File::create("/dev/full").expect("a full disk");
+    let done = program(&test)
+        .args(words(line))
+        .stdout(full)
+        .output()
+        .expect("a process");
+    has(
+        String::from_utf8_lossy(&done.stderr),
+        "1 of 1 letter discarded; undo: redrive dlq reopen audit=",
+    );
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl SetPolicy {
         };
         queue.set_group_policy(policy, &self.reason.operator())?;
         let undo = |name: &str| format!("groups set --reason TEXT {name} none");
-        warn_if_unknown(&queue, undo, cx)?;
+        warn_if_unknown(&queue, undo, cx);
         show(&queue, policy, cx)
     }
 }

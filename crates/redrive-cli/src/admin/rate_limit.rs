@@ -112,18 +112,14 @@ impl LimitedJobs {
 }
 
 /// Warns about a queue that does not exist yet, and names the command that undoes the change.
-pub(super) fn warn_if_unknown(
-    queue: &Queue,
-    undo: impl Fn(&str) -> String,
-    cx: &mut Context<'_>,
-) -> Result<()> {
-    if let Some(problem) = missing_queue(queue.name(), queue.database())? {
+pub(super) fn warn_if_unknown(queue: &Queue, undo: impl Fn(&str) -> String, cx: &mut Context<'_>) {
+    // The change is made, whether or not this can be read.
+    if let Ok(Some(problem)) = missing_queue(queue.name(), queue.database()) {
         let undo = undo(&operand(queue.name()));
         cx.say(format!(
             "warning: {problem}; if the name is wrong: {Me} queue {undo}"
         ));
     }
-    Ok(())
 }
 
 impl SetLimit {
@@ -134,7 +130,7 @@ impl SetLimit {
         let limit = RateLimit::per(starts, period).with(*burst, RateLimit::burst);
         let (limited, shown, of) = jobs.limited(queue.name());
         queue.limit_rate(limited, limit, &self.reason.operator())?;
-        warn_if_unknown(&queue, |name| format!("unlimit{of} {name}"), cx)?;
+        warn_if_unknown(&queue, |name| format!("unlimit{of} {name}"), cx);
         let burst = burst.unwrap_or(starts);
         cx.print(
             &json!({

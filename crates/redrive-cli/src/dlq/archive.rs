@@ -67,6 +67,9 @@ impl ListArchive {
         let matching = self.words.letters()?;
         let filter = self.page.of(matching.clone());
         let mut found = cx.database()?.dlq().archived(&filter)?;
+        if found.is_empty() && self.page.after.is_some() {
+            return cx.nothing("there is no next page");
+        }
         if found.is_empty() {
             return nothing_matched(&matching, cx);
         }

@@ -8,10 +8,10 @@ use clap::ArgGroup;
 use redrive::Failure;
 use redrive::dlq::{Letter, LetterFilter, LetterState, Sink};
 
-use super::letter_table::letter_sample;
+use super::letter_table::letter_table;
 use super::none_matched::none_of;
 use crate::batches::{Batches, Undo, Watched};
-use crate::bulk::{Changed, Found};
+use crate::bulk::{Changed, Found, SAMPLE};
 use crate::left_out::LeftOut;
 use crate::not_done::{NotDone, locked};
 use crate::prelude::*;
@@ -87,22 +87,26 @@ impl Deliver {
     fn find(&self, open: &LetterFilter, db: &Database) -> Result<Found> {
         let count = db.dlq().count(open)?;
         let total = self.selection.limited(count);
-        let mut redacted = 0;
-        if self.selection.is_dry_run() {
+        let (mut redacted, mut shown) = (0, Vec::new());
+        let is_dry_run = self.selection.is_dry_run();
+        if is_dry_run {
             let tried = open.clone().limit(total);
             db.dlq().for_each(&tried, |letter| -> Result<()> {
-                redacted += u64::from(!letter.redacted.is_empty());
+                match letter.redacted.is_empty() {
+                    true if shown.len() < SAMPLE.into() => shown.push(letter.clone()),
+                    true => {}
+                    false => redacted += 1,
+                }
                 Ok(())
             })?;
         }
         let left_out = LeftOut::of(redacted, "redacted", "the payload was redacted");
         let include = Some(format!("`{Me} dlq edit` replaces it"));
         let left_out = left_out.map(|line| LeftOut { include, ..line });
-        let is_shown = |letter: &Letter| letter.redacted.is_empty();
         Ok(Found {
             affected: total - redacted,
             left_out: left_out.into_iter().collect(),
-            sample: letter_sample(&self.selection, open, total, is_shown, db)?,
+            sample: is_dry_run.then(|| letter_table(&shown)),
             ..Found::of(count, "open letter", &self.selection)
         })
     }

@@ -29,8 +29,8 @@ const PATIENCE: Duration = Duration::from_hours(1);
 #[group(skip)]
 pub(super) struct MaxWait {
     /// Stop waiting, with exit code 1, after this long without a new outcome [default: 1h, plus the
-    /// delay of the jobs]. The run continues. With --no-wait, the command does not wait for outcomes.
-    #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
+    /// delay of the jobs]. The run continues. Not with --no-wait, which does not wait for outcomes.
+    #[arg(long, conflicts_with = "no_wait", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
     max_wait: Option<Duration>,
 }
 
@@ -39,10 +39,11 @@ impl MaxWait {
         self.max_wait.is_some()
     }
 
-    /// The patience for jobs that become ready after `delay`, which is added to the default.
-    pub(super) fn patience(&self, delay: Option<Duration>) -> Duration {
+    /// The patience for jobs that become ready after `delay`, which is added to the default. `None`: the command does not
+    /// wait for outcomes.
+    pub(super) fn patience(&self, delay: Option<Duration>, cx: &Context<'_>) -> Option<Duration> {
         let default = PATIENCE.saturating_add(delay.unwrap_or_default());
-        self.max_wait.unwrap_or(default)
+        (!cx.global.no_wait).then(|| self.max_wait.unwrap_or(default))
     }
 }
 
@@ -73,19 +74,50 @@ struct Followed<'a> {
 /// Drives a run, or watches it if there is no driver, until its outcomes are known, the patience
 /// ends or a signal arrives, which pauses a run that this process drives. Then prints its outcomes.
 pub(super) fn follow(
-    id: RunId,
+    (id, letters): (RunId, u64),
     driver: Option<RunDriver>,
     patience: Option<Duration>,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
+    let (run, left) = match until_left((id, letters), driver, patience, cx) {
+        Ok(followed) => followed,
+        Err(error) => {
+            cx.say(format!(
+                "workers continue run {id} unless it has ended. To see it or to watch it:\n  {Me} dlq runs show {id}\n  {Me} dlq runs watch {id}"
+            ));
+            return Err(error);
+        }
+    };
+    let skips = skips(&run, &cx.database()?)?;
+    match cx.global.json {
+        true => json_line(cx.out, &run_line(&run, Some(&skips[..]), None))?,
+        false => print_outcomes(&run, &skips, cx.out)?,
+    }
+    cx.out.flush()?;
+    if let Some(next) = next(&run, left) {
+        cx.say(next);
+    }
+    let is_tolerated = patience.is_none() || !run.has_too_many_deaths();
+    let is_whole = run.state == RunState::Finished && run.sent > 0 && run.skipped == 0;
+    Ok(Ending::of(
+        matches!(left, Left::Ended) && is_whole && is_tolerated,
+    ))
+}
+
+/// Follows a run until there is a reason to leave it. Returns it as it is then.
+fn until_left(
+    (id, letters): (RunId, u64),
+    driver: Option<RunDriver>,
+    patience: Option<Duration>,
+    cx: &mut Context<'_>,
+) -> Result<(RedriveRun, Left)> {
     let (db, stop) = (&cx.database()?, StopSignal::listen()?);
-    let total = db.dlq().runs().get(id)?.map_or(0, |run| run.total);
     let mut followed = Followed {
         id,
         db,
         driver,
         patience,
-        progress: Progress::of("redriving", total),
+        progress: Progress::of("redriving", letters),
         reported_at: None,
         blocked: String::new(),
     };
@@ -116,13 +148,7 @@ pub(super) fn follow(
                 }
                 WATCH_EVERY
             }
-            Err(error) => {
-                drop(followed);
-                cx.say(format!(
-                    "run {id} has not ended. To see it or to watch it:\n  {Me} dlq runs show {id}\n  {Me} dlq runs watch {id}"
-                ));
-                return Err(error.into());
-            }
+            Err(error) => return Err(error.into()),
         };
     };
     let driver = followed.driver.take();
@@ -134,20 +160,7 @@ pub(super) fn follow(
     let Some(run) = db.dlq().runs().get(id)? else {
         return Err(Error::new(format!("run {id} no longer exists")));
     };
-    let skips = skips(&run, db)?;
-    match cx.global.json {
-        true => json_line(cx.out, &run_line(&run, Some(&skips[..]), None))?,
-        false => print_outcomes(&run, &skips, cx.out)?,
-    }
-    cx.out.flush()?;
-    if let Some(next) = next(&run, left) {
-        cx.say(next);
-    }
-    let is_tolerated = patience.is_none() || !run.has_too_many_deaths();
-    let is_whole = run.state == RunState::Finished && run.sent > 0 && run.skipped == 0;
-    Ok(Ending::of(
-        matches!(left, Left::Ended) && is_whole && is_tolerated,
-    ))
+    Ok((run, left))
 }
 
 impl Followed<'_> {

@@ -1,8 +1,7 @@
 //! Letters as a table.
 
-use redrive::dlq::{Letter, LetterFilter, LetterState};
+use redrive::dlq::{Letter, LetterState};
 
-use crate::bulk::SAMPLE;
 use crate::prelude::*;
 
 /// A table of letters. It has a column for the state if a letter is not open.
@@ -22,24 +21,4 @@ pub(super) fn letter_table<'a>(letters: impl IntoIterator<Item = &'a Letter> + C
         Number "AGE" => ago(letter.died_at),
         Text "ERROR" => error(letter),
     })
-}
-
-/// A table of the first letters that a dry run would change, in the order in which it takes them: that of the ids.
-pub(super) fn letter_sample(
-    selection: &Bulk,
-    filter: &LetterFilter,
-    affected: u64,
-    is_shown: impl Fn(&Letter) -> bool,
-    db: &Database,
-) -> Result<Option<Table>> {
-    if !selection.is_dry_run() {
-        return Ok(None);
-    }
-    let mut letters = Vec::new();
-    let sample = filter.clone().limit(u64::from(SAMPLE).min(affected));
-    db.dlq().for_each(&sample, |letter| -> Result<()> {
-        letters.extend(is_shown(letter).then(|| letter.clone()));
-        Ok(())
-    })?;
-    Ok(Some(letter_table(&letters)))
 }

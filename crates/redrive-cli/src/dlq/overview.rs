@@ -49,11 +49,6 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
     let failures = failures(&groups);
     // The screen is useful without the durability check, so its error is ignored.
     let at_risk = db.admin().durability_warnings().unwrap_or_default();
-    if cx.global.json {
-        let failures = failures.iter().take(SHOWN).map(Failure::json);
-        let failures: Vec<Value> = failures.collect();
-        return cx.json(&json!({ "failures": failures, "durability_warnings": at_risk }));
-    }
     // The parts: their headings, the command that lists their entries, and what they show. Without a command, all is
     // shown.
     let parts: [(&str, &str, Vec<Activity>); 7] = [
@@ -73,6 +68,15 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
         ("Paused queues", "stats", pauses(&queues)),
         ("Open breakers", "breaker list", breakers(db)?),
     ];
+    if cx.global.json {
+        let failures: Vec<Value> = failures.iter().map(Failure::json).collect();
+        let others = parts.iter().skip(1);
+        let others = others.flat_map(|(part, _, all)| all.iter().map(|one| one.json(part)));
+        let others: Vec<Value> = others.collect();
+        return cx.json(&json!({
+            "failures": failures, "others": others, "durability_warnings": at_risk,
+        }));
+    }
     let layout = Layout {
         style: Style::of_stdout(),
         columns: columns_of_stdout().unwrap_or(SCREEN),

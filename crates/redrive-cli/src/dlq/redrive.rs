@@ -235,6 +235,7 @@ impl Redrive {
             .with(self.run.tolerate, RunOptions::tolerate);
         // A signal that arrives from now on pauses the run.
         StopSignal::listen()?;
+        let mut is_valid = true;
         if let Some(validated) = validated {
             let left_out = validated.left_out();
             for line in &left_out {
@@ -245,6 +246,7 @@ impl Redrive {
                 cx.no_change("redrive", "letters", false)?;
                 return cx.nothing("no letter passes validation; nothing was redriven");
             }
+            is_valid = left_out.is_empty();
             chosen = LetterFilter::new().ids(validated.passing.iter().copied());
             options = options.only(validated.passing);
         }
@@ -264,13 +266,11 @@ impl Redrive {
             return self.nothing_matched(cx);
         };
         warn_blocked(&blocked, cx);
-        match driver {
-            Some(_) => {
-                let patience = self.wait.patience(self.job.delay);
-                let patience = (!cx.global.no_wait).then_some(patience);
-                follow(run.id, driver, patience, cx)
-            }
-            None => show(run.id, cx),
-        }
+        let patience = self.wait.patience(self.job.delay, cx);
+        let ending = match driver {
+            Some(_) => follow((run.id, run.letters), driver, patience, cx)?,
+            None => show(run.id, cx)?,
+        };
+        Ok(ending.and(Ending::of(is_valid)))
     }
 }

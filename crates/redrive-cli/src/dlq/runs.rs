@@ -125,9 +125,10 @@ impl ResumeRun {
             if driver.is_none() {
                 cx.say(format!("another process drives run {id}; watching it"));
             }
-            let delay = db.dlq().runs().get(id)?.and_then(|run| run.delay);
-            let patience = (!cx.global.no_wait).then(|| self.wait.patience(delay));
-            return follow(id, driver, patience, cx);
+            // It is resumed, whether or not this can be read.
+            let run = db.dlq().runs().get(id).ok().flatten();
+            let (letters, delay) = run.map_or((0, None), |run| (run.total, run.delay));
+            return follow((id, letters), driver, self.wait.patience(delay, cx), cx);
         }
         match change {
             // Resuming a running run hands it to the workers.
@@ -141,11 +142,12 @@ impl WatchRun {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         match db.dlq().runs().get(self.id)? {
-            Some(run) => {
-                let patience = self.wait.patience(run.delay);
-                let patience = (!cx.global.no_wait).then_some(patience);
-                follow(self.id, None, patience, cx)
-            }
+            Some(run) => follow(
+                (self.id, run.total),
+                None,
+                self.wait.patience(run.delay, cx),
+                cx,
+            ),
             None => no_run(self.id, cx),
         }
     }

@@ -3,10 +3,10 @@
 use redrive::Operator;
 use redrive::dlq::{Changed as ChangedLetters, Dlq, LetterFilter, LetterState};
 
-use super::letter_table::letter_sample;
+use super::letter_table::letter_table;
 use super::none_matched::{none_of, words};
 use crate::batches::{Batches, Undo, Watched};
-use crate::bulk::{Changed, Found};
+use crate::bulk::{Changed, Found, SAMPLE};
 use crate::not_done::{NotDone, locked};
 use crate::prelude::*;
 
@@ -65,10 +65,12 @@ impl MoveLetters {
         let matches = db.dlq().count(taken)?;
         let found = Found::of(matches, format!("{states} letter"), selection);
         let affected = found.affected;
-        let found = Found {
-            sample: letter_sample(selection, taken, affected, |_| true, db)?,
-            ..found
+        let shown = taken.clone().limit(affected.min(SAMPLE.into()));
+        let sample = match selection.is_dry_run() {
+            true => Some(letter_table(&db.dlq().oldest(&shown)?)),
+            false => None,
         };
+        let found = Found { sample, ..found };
         found.change(
             by.batches,
             to_act,

@@ -10,6 +10,7 @@ use redrive::dlq::{ForeignFailure, Letter, LetterPast};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use crate::error::{Error, Result};
 use crate::optional::Optional as _;
 
 /// The source of letters that were not captured.
@@ -66,9 +67,17 @@ impl CaptureLine {
     pub(crate) fn of(
         letter: &Letter,
         all: impl FnOnce(JobId) -> redrive::Result<Option<Vec<u8>>>,
-    ) -> redrive::Result<CaptureLine> {
+    ) -> Result<CaptureLine> {
         let all = match letter.raw_size {
-            Some(_) => all(letter.id)?,
+            Some(_) => match all(letter.id)? {
+                Some(bytes) => Some(bytes),
+                None => {
+                    let id = letter.id;
+                    let moved =
+                        format!("letter {id} changed while it was read; repeat the command");
+                    return Err(Error::new(moved));
+                }
+            },
             None => None,
         };
         let mut line = CaptureLine {
@@ -134,7 +143,7 @@ impl CaptureLine {
         let captured = headers.fold(captured, |of, (name, value)| of.header(name, value));
         captured
             .check()
-            .map_err(|error| crate::error::Error::from(error).one_line())?;
+            .map_err(|error| Error::from(error).one_line())?;
         Ok(captured)
     }
 }

@@ -65,10 +65,12 @@ impl SetPolicy {
             .with_flag(self.count_only, Policy::count_only);
         let schedule = self.rhythm.schedule(&self.name)?.redrive(policy);
         let db = cx.database()?;
-        let letters = db.dlq().count(&waiting)?;
+        let letters = db
+            .dlq()
+            .count(&waiting.generation_to(self.generations - 1))?;
         let ticks = letters.div_ceil(u64::from(self.batch));
         let (waiting, in_ticks) = (counted(letters, "letter"), counted(ticks, "tick"));
-        let head = format!("{waiting} to redrive now, in {in_ticks}.\n\n");
+        let head = format!("at most {waiting} to redrive now, in {in_ticks}.\n\n");
         let line = json!({ "letters": letters, "ticks": ticks });
         self.action.set(&schedule, &self.rhythm, (&head, line), cx)
     }

@@ -75,6 +75,9 @@ static BEGIN_AS_WORKER: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
+/// What a transaction sets that waits for its caller, who may be idle for longer than the session allows.
+pub(crate) const AWAITS_CALLER: &str = "SET LOCAL idle_in_transaction_session_timeout = 0";
+
 /// How many times a statement is sent that is the victim of a conflict.
 const MAX_TRIES: usize = 4;
 

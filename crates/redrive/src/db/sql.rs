@@ -204,11 +204,11 @@ functions {
     EDIT_LETTERS = edit_letters([bigint], [json], [integer], text, text, jsonb, text, bigint, integer);
     ERASABLE = erasable(jsonb);
     ERASE_BATCH = erase_batch(jsonb, bigint, text, text, bigint);
-    LETTERS = list_letters(jsonb, bigint, bigint, boolean);
+    LETTERS = list_letters(jsonb, bigint, bigint, boolean, boolean);
     LOCK_LETTERS = lock_letters(jsonb, [text], timestamptz, bigint);
     LIVE_WAITS = live_waits(bigint);
     PAGE_LETTERS = page_letters(jsonb, bigint, bigint, boolean);
-    REDACT_GROUPS = redact_groups();
+    REDACT_GROUPS = redact_groups(jsonb);
     REDRIVE_LETTERS = redrive_letters(jsonb, bigint, text, text, text, integer, integer, boolean, bigint);
     REDACT_LETTERS = redact_letters([bigint], jsonb, boolean, text, text, bigint);
     REMOVE_GROUP_RULE = remove_group_rule(bigint, text, text);

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use crate::db::ask::{Call, all, rows};
 use crate::db::column::Given;
 use crate::db::database::BatchProgress;
+use crate::db::session::AWAITS_CALLER;
 use crate::dlq::letter::Letter;
 use crate::dlq::prelude::*;
 use crate::job::failure::Failure;
@@ -143,7 +144,11 @@ fn take(id: JobId, filter: &Json) -> Call<Option<Letter>> {
     let (now, open) = (None::<SystemTime>, vec![LetterState::Open]);
     let lock: Call<Vec<JobId>> = all(&doing, &sql::LOCK_LETTERS, &[filter, &open, &now, &1_i64]);
     let after: Option<JobId> = None;
-    let read: Call<Vec<Letter>> = all(&doing, &sql::LETTERS, &[filter, &after, &1_i64, &false]);
+    let read: Call<Vec<Letter>> = all(
+        &doing,
+        &sql::LETTERS,
+        &[filter, &after, &1_i64, &false, &false],
+    );
     let bytes: Call<Vec<Option<Vec<u8>>>> = all(&doing, &sql::CAPTURED_BYTES, &[&id]);
     let locked = move |session: &mut Session| -> Result<Option<Letter>> {
         if lock(session)?.is_empty() {
@@ -159,8 +164,7 @@ fn take(id: JobId, filter: &Json) -> Call<Option<Letter>> {
         Ok(letter)
     };
     Box::new(move |session| {
-        // The sink may be idle in the transaction for longer than the session allows.
-        session.begin(&doing, "SET LOCAL idle_in_transaction_session_timeout = 0")?;
+        session.begin(&doing, AWAITS_CALLER)?;
         match locked(session) {
             Ok(Some(letter)) => Ok(Some(letter)),
             none => session.end(&doing, none),

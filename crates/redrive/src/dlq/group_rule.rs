@@ -127,7 +127,7 @@ impl Groups<'_> {
             after = next;
             done.moved += moved;
             done.locked += locked;
-            if is_last {
+            if self.db.go_on(done.moved.into()).is_break() || is_last {
                 return Ok(done);
             }
         }

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use crate::db::column::Given;
 use crate::dlq::event::LetterEvent;
 use crate::dlq::history::AttemptRecord;
 use crate::dlq::prelude::*;
@@ -123,12 +124,24 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database fails.
     pub fn list(&self, filter: &LetterFilter) -> Result<Vec<Letter>> {
-        let of = &filter.is_archived;
-        self.db.ask_bulk().all(
-            "list letters",
-            &sql::LETTERS,
-            &[&filter.parameter()?, &filter.after, &filter.most(), of],
-        )
+        self.listed(filter, false)
+    }
+
+    /// Returns matching letters, oldest death first: the order in which a discard takes them. Otherwise as
+    /// [`list`](Dlq::list).
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn oldest(&self, filter: &LetterFilter) -> Result<Vec<Letter>> {
+        self.listed(filter, true)
+    }
+
+    fn listed(self, filter: &LetterFilter, oldest: bool) -> Result<Vec<Letter>> {
+        let (asked, of) = (filter.parameter()?, &filter.is_archived);
+        let given: [&dyn Given; 5] = [&asked, &filter.after, &filter.most(), of, &oldest];
+        self.db
+            .ask_bulk()
+            .all("list letters", &sql::LETTERS, &given)
     }
 
     /// Counts matching letters, without their payloads and ignoring the limit.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use postgres::GenericClient;
 
 use crate::db::database::Database;
-use crate::db::session::Session;
+use crate::db::session::{AWAITS_CALLER, Session};
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::new_job::NewJob;
@@ -201,7 +201,9 @@ impl Queue {
         let within = self.database().bulk_timeout();
         let mut caller = self.database().transaction_caller();
         let does = Arc::clone(&doing);
-        caller.call(&doing, within, move |session| session.begin(&does, ""))?;
+        caller.call(&doing, within, move |session| {
+            session.begin(&does, AWAITS_CALLER)
+        })?;
         while let Some(jobs) = next()? {
             self.check_all(&jobs)?;
             let (queue, does) = (self.clone(), Arc::clone(&doing));

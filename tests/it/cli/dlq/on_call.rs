@@ -112,4 +112,5 @@ fn the_screen_keeps_failures_apart_whose_titles_were_erased() {
     test.sql("UPDATE redrive.groups SET title = '[erased]'");
     let screen = test.run("dlq --json").json();
     assert_eq!(screen["failures"].as_array().map(Vec::len), Some(2));
+    assert_eq!(screen["others"][0]["part"], "Oldest letter");
 }

@@ -15,7 +15,9 @@ fn discarded_letters_are_reopened_by_condition_id_or_audit_record() {
         .shows("5 discarded letters match; 5 would be reopened.")
         .shows("To act, add --yes.");
     // With a limit, it lists those that would be taken.
-    let (oldest, newest) = (ids[4], ids[0]);
+    let (oldest, newest) = (ids[2], ids[4]);
+    let early = "UPDATE redrive.dead_letters SET died_at = '2020-01-01' WHERE id = $1";
+    db.client().change(early, &[&oldest.get()]);
     db.run("dlq reopen orders --limit 1")
         .shows(format!(" {oldest}  orders"))
         .hides(format!(" {newest}  orders"));

@@ -59,7 +59,7 @@ fn a_redrive_with_validation_sends_only_the_letters_that_pass() {
     assert_eq!(line["skipped"][0]["reason"], "invalid");
     assert_eq!(line["errors"][0]["letters"], 3);
 
-    db.run(format!("{valid} --unthrottled --yes"))
+    db.fails(1, format!("{valid} --unthrottled --yes"))
         .tells("3 letters left out: failed validation")
         .shows("run 1: 2 sent");
     assert_eq!(ready(&queue), 2);

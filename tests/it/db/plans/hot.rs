@@ -60,7 +60,8 @@ pub(super) const CALLERS: &str = r#"
 enqueue                     200  'orders', '{order}', ARRAY['{}']::json[], '{0}', '{0}', '{5}'
 enqueue_one                 200  'orders', 'order', '{}', 0, 5
 store_jobs                  300  'orders', '{order,order}', ARRAY['{}','{}']::json[], '{0,0}', '{0,0}', '{5,5}', '{k7,new}', '{NULL,NULL}', '{g1,NULL}', '{NULL,NULL}', '{60000,60000}'
-list_letters               2000  '{"queue": "orders"}', NULL, 50, false
+list_letters               2000  '{"queue": "orders"}', NULL, 50, false, false
+list_letters               2000  '{"queue": "orders"}', NULL, 50, false, true
 redrive_letters           30000  '{"queue": "orders"}', 500, 'a test', 'me', NULL, NULL, NULL, false, NULL
 redrive_letters            2000  '{"ids": [199998]}', 500, 'a test', 'me', NULL, NULL, NULL, false, NULL
 redrive_letters             300  '{"ids": [199998], "queue": "orders"}', 500, 'a test', 'me', NULL, NULL, NULL, false, NULL

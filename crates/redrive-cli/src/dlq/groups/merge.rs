@@ -1,8 +1,8 @@
 //! `redrive dlq groups merge`.
 
-use redrive::dlq::GroupId;
+use redrive::dlq::{GroupId, Groups};
 
-use super::rules::report;
+use super::rules::{regroup, report};
 use super::show::not_found;
 use crate::prelude::*;
 
@@ -68,10 +68,21 @@ impl MergeGroups {
         let (mut merged, mut ending) = (Vec::new(), Ok(Ending::Done));
         // All of them before the first line, which nobody may read.
         for &id in groups {
-            match db.dlq().groups().merge(id, into, &operator) {
-                Ok(done) => merged.push((id, done)),
+            let letters = db.dlq().groups().preview_merge(id, into);
+            let merge = |groups: Groups<'_>| groups.merge(id, into, &operator);
+            match letters
+                .map_err(Error::from)
+                .and_then(|letters| regroup(letters, cx, merge))
+            {
+                Ok(done) => {
+                    let is_stopped = done.is_stopped();
+                    merged.push((id, done));
+                    if is_stopped {
+                        break;
+                    }
+                }
                 Err(error) => {
-                    ending = Err(error.into());
+                    ending = Err(error);
                     break;
                 }
             }

@@ -1,7 +1,8 @@
 //! `redrive dlq groups rules`: the rules that merges and splits leave.
 
-use redrive::dlq::{GroupRule, GroupRuleId, Regrouped};
+use redrive::dlq::{GroupRule, GroupRuleId, Groups, Regrouped};
 
+use crate::batches::{Batches, Ended, Undo};
 use crate::prelude::*;
 
 subcommands! {
@@ -38,13 +39,25 @@ impl RemoveRule {
     }
 }
 
+/// Adds a rule, which moves letters, `total` at the most, until a signal arrives.
+pub(super) fn regroup(
+    total: u64,
+    cx: &mut Context<'_>,
+    add: impl FnOnce(Groups<'_>) -> redrive::Result<Regrouped>,
+) -> Result<Ended<Regrouped>> {
+    let undo = Undo::Hint("repeat the command for the others");
+    let moves = Batches::of_letters("move", "moved", undo);
+    moves.run(total, cx, |db| add(db.dlq().groups()))
+}
+
 /// Prints what a rule moved. Letters that were locked make the exit code 1.
 pub(super) fn report(
     action: &str,
-    done: &Regrouped,
+    ended: &Ended<Regrouped>,
     what: &str,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
+    let done = &ended.result;
     let skipped = match done.locked {
         0 => json!([]),
         letters => json!([{ "reason": "locked", "letters": letters }]),
@@ -60,7 +73,7 @@ pub(super) fn report(
         ),
     )?;
     if done.locked == 0 {
-        return Ok(Ending::Done);
+        return ended.or_stopped(Ending::Done, cx);
     }
     cx.nothing(format!(
         "not moved, because locked by another operation: {}; repeat the command for them",

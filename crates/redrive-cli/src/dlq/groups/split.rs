@@ -1,8 +1,8 @@
 //! `redrive dlq groups split`.
 
-use redrive::dlq::{GroupId, GroupRule};
+use redrive::dlq::{GroupId, GroupRule, Groups};
 
-use super::rules::report;
+use super::rules::{regroup, report};
 use super::show::not_found;
 use crate::prelude::*;
 
@@ -33,13 +33,14 @@ impl SplitGroup {
         if groups.get(self.group)?.is_none() {
             return not_found(self.group, cx);
         }
+        let letters = groups.preview_split(self.group, &self.error)?;
         if self.confirm.yes {
             let operator = self.confirm.reason.operator();
-            let done = groups.split(self.group, &self.error, &operator)?;
+            let split = |groups: Groups<'_>| groups.split(self.group, &self.error, &operator);
+            let done = regroup(letters, cx, split)?;
             let what = format!("group {} is split by {}", self.group, one_line(&self.error));
             return report("split", &done, &what, cx);
         }
-        let letters = groups.preview_split(self.group, &self.error)?;
         let rules = groups.rules()?;
         let is_this = |rule: &GroupRule| {
             rule.group == self.group && rule.pattern.as_ref() == Some(&self.error)

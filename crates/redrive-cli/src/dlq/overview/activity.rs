@@ -6,6 +6,7 @@ use std::time::Duration;
 use redrive::admin::{BreakerState, KindStats, MAX_HELD_COUNT, QueueStats};
 use redrive::dlq::LetterFilter;
 use redrive::dlq::runs::{RedriveRun, RunState};
+use serde_json::Value;
 
 use crate::dlq::run_report::outcomes;
 use crate::prelude::*;
@@ -21,6 +22,12 @@ pub(super) struct Activity {
     pub(super) details: Vec<String>,
     /// The command to type next.
     pub(super) next: String,
+}
+
+impl Activity {
+    pub(super) fn json(&self, part: &str) -> Value {
+        json!({ "part": part, "line": self.line, "details": self.details, "next": self.next })
+    }
 }
 
 pub(super) fn oldest_letter(queues: &[QueueStats]) -> Vec<Activity> {

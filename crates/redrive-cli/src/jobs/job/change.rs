@@ -49,9 +49,10 @@ impl ChangeJobs {
         let act = Act::of(change, selection)?;
         let mut found = act.find(db)?;
         let most = found.affected;
-        if selection.is_dry_run() {
-            let mut jobs = db.admin().jobs().list(&act.filter)?;
-            jobs.retain(|job| act.takes.contains(&job.state));
+        // With a limit, the order of the change decides, not that of the list.
+        if selection.is_dry_run() && found.note.is_empty() {
+            let mut jobs = db.admin().jobs().list(&act.changeable())?;
+            jobs.retain(|job| act.is_changed(job));
             jobs.truncate(SAMPLE.into());
             found.sample = Some(job_table(&jobs));
         }
@@ -165,6 +166,21 @@ impl<'a> Act<'a> {
         }
     }
 
+    /// Jobs in the states that it changes, unless the filter names others.
+    fn changeable(&self) -> JobFilter {
+        let filter = self.filter.clone();
+        let mut conditions = filter.conditions().into_iter();
+        match conditions.any(|condition| condition.starts_with("state")) {
+            true => filter,
+            false => filter.states(self.takes.iter().copied()),
+        }
+    }
+
+    fn is_changed(&self, job: &LiveJob) -> bool {
+        let is_so = matches!(self.change, JobChange::SetPriority(to) if to == job.priority);
+        self.takes.contains(&job.state) && !is_so
+    }
+
     /// Finds out what would change.
     fn find(&self, db: &Database) -> Result<Found> {
         let (count, changeable) = db.admin().jobs().preview(&self.filter, self.change)?;
@@ -190,9 +206,15 @@ impl<'a> Act<'a> {
         // Each job given by id has a line of its own.
         let is_told = self.selection.is_dry_run() || self.selection.ids().is_empty();
         let left_out = leased.into_iter().chain(others).filter(|_| is_told);
+        let affected = self.selection.limited(changeable);
+        let note = match affected < changeable {
+            true => ": delayed ones first, then those that a worker would take next",
+            false => "",
+        };
         Ok(Found {
-            affected: self.selection.limited(changeable),
+            affected,
             left_out: left_out.collect(),
+            note: note.to_owned(),
             ..Found::of(count.jobs(), "live job", self.selection)
         })
     }

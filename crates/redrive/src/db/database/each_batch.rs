@@ -49,7 +49,8 @@ impl Database {
     /// Returns this database with a function that its operations on many rows call after each batch, and deliveries after
     /// each letter. An operation stops when the function breaks, and returns what it has done.
     ///
-    /// It watches changes of jobs; edits, discards, reopenings, restores, deliveries and redactions of letters; prunes,
+    /// It watches changes of jobs; edits, discards, reopenings, restores, deliveries and redactions of letters; merges and splits
+    /// of failure groups; prunes,
     /// retention, the archive and erasures. A redrive that can be stopped is a [run](crate::dlq::runs).
     ///
     /// ```

@@ -15,7 +15,7 @@ impl Redactions<'_> {
     }
 
     /// Applies the redactions to existing letters, their earlier payloads and the texts of
-    /// failure groups. Returns the number of changed letters.
+    /// failure groups, which are those of its queue if the filter has one. Returns the number of changed letters.
     ///
     /// This cannot be undone. Redriving letters are left out and redacted when their job dies.
     /// The archive does not change. Each batch of 500 is one transaction with its audit row.
@@ -25,7 +25,11 @@ impl Redactions<'_> {
     pub fn apply(&self, filter: &LetterFilter, operator: &Operator) -> Result<u64> {
         let changed = self.each_page(filter, Some(operator))?;
         let ask = self.db.ask_bulk();
-        ask.rows("redact failure groups", &sql::REDACT_GROUPS, &[])?;
+        ask.rows(
+            "redact failure groups",
+            &sql::REDACT_GROUPS,
+            &[&filter.whole()?],
+        )?;
         Ok(changed)
     }
 
